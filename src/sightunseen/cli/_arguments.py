@@ -1,0 +1,72 @@
+"""Arguments that several commands share."""
+
+import argparse
+import ast
+from pathlib import Path
+from typing import Any
+
+from sightunseen.errors import SettingsError
+
+
+def add_data_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the data are and which of their files to use."""
+    parser.add_argument("data", metavar="DATA", type=Path, help="benchmark folder, folder of tables, or table of features")
+    parser.add_argument("--features", default="res101", metavar="NAME", help="feature file of a benchmark folder (default: res101)")
+    parser.add_argument("--splits", default="att_splits", metavar="NAME", help="split file (default: att_splits)")
+    parser.add_argument(
+        "--semantics", metavar="NAME", help="class vectors: att (default), original_att, or FILE:KEY such as sent_splits:att"
+    )
+    parser.add_argument("--classes", type=Path, metavar="FILE", help="table of classes, where DATA is a table of features")
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """What training commands share."""
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the model folder to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier model or checkpoint of that name")
+    parser.add_argument("--resume", action="store_true", help="go on where an interrupted run of this command stopped")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="change one setting; may be given several times"
+    )
+    parser.add_argument(
+        "--search",
+        action="append",
+        default=[],
+        metavar="NAME=V1,V2,...",
+        help="choose this setting among these values on validation classes; may be given several times",
+    )
+    parser.add_argument("--folds", type=int, default=1, metavar="K", help="folds of validation classes (default: 1)")
+    parser.add_argument(
+        "--allow", action="append", default=[], metavar="CHECK", help="go on although the split doctor FAILs this check"
+    )
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """``["q=0.5", "loss=xe"]`` -> ``{"q": 0.5, "loss": "xe"}``."""
+    return {name: _value(text) for name, text in map(_pair, pairs)}
+
+
+def parse_grid(pairs: list[str]) -> dict[str, list[Any]]:
+    """``["q=0.5,0.7"]`` -> ``{"q": [0.5, 0.7]}``."""
+    return {name: [_value(value) for value in text.split(",")] for name, text in map(_pair, pairs)}
+
+
+def check_names(settings: dict[str, Any], allowed: list[str]) -> None:
+    """Refuse a setting that does not exist."""
+    unknown = sorted(set(settings) - set(allowed))
+    if unknown:
+        raise SettingsError(f"there is no setting '{unknown[0]}'; there are {', '.join(sorted(allowed))}.")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name or not value:
+        raise SettingsError(f"'{text}' must look like NAME=VALUE.")
+    return name.strip().replace("-", "_"), value.strip()
+
+
+def _value(text: str) -> Any:
+    """A number, True, False or None where it reads as one; else the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

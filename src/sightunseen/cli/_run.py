@@ -1,0 +1,107 @@
+"""A long run on the command line: progress bar, Ctrl-C that keeps the work, ``--resume``."""
+
+import argparse
+import hashlib
+import json
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from sightunseen.errors import ModelError, StorageError
+from sightunseen.selection import Hooks
+from sightunseen.training import Hook, Training
+from sightunseen.training.checkpoints import Checkpoints
+
+
+def prepare_output(args: argparse.Namespace) -> Path:
+    """Check that the run may write where it is told to, before any work; returns the folder of its checkpoints."""
+    out: Path = args.out
+    workspace = out.with_name(out.name + ".checkpoint")
+    if out.exists() and not args.overwrite:
+        raise StorageError(f"{out} exists. Choose another name, or give --overwrite to replace it when the run is done.")
+    if args.resume:
+        if not workspace.is_dir():
+            raise ModelError(f"there is nothing to resume: no checkpoint at {workspace}. Run the same command without --resume.")
+        return workspace
+    if workspace.exists():
+        if not args.overwrite:
+            raise StorageError(
+                f"an interrupted run was kept in {workspace}. Go on with --resume, or start again with --overwrite."
+            )
+        shutil.rmtree(workspace)
+    return workspace
+
+
+@contextmanager
+def stage_hooks(workspace: Path, identity: dict[str, Any]) -> Iterator[Hooks]:
+    """Yield a function that gives the hooks of a stage: a progress bar and checkpoints; a first Ctrl-C is caught."""
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
+    with _ctrl_c() as asked:
+
+        def hooks(_stage: str) -> Sequence[Hook]:
+            return [ProgressBar(), Checkpoints(workspace, digest, stop_asked=lambda: bool(asked))]
+
+        yield hooks
+
+
+class ProgressBar(Hook):
+    """Tasks done, tasks a second, loss and time left, on stderr; a line a stage where that is not a terminal."""
+
+    def on_start(self, training: Training) -> None:
+        """Start the bar."""
+        self.console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f} tasks"),
+            TextColumn("{task.fields[speed]}  {task.fields[loss]}"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.row = self.bar.add_task(training.stage, total=training.last, speed="", loss="")
+        self.started = False
+
+    def on_chunk(self, training: Training) -> None:
+        """Move the bar."""
+        if not self.started:
+            self.bar.start()
+            self.started = True
+        speed = self.bar.tasks[0].speed
+        shown = f"{speed:,.0f}/s" if speed else ""
+        self.bar.update(self.row, completed=training.tasks_done, speed=shown, loss=f"loss {training.losses[-1]:.3f}")
+
+    def on_end(self, training: Training) -> None:
+        """Stop the bar, also when training is broken off."""
+        self.bar.stop()
+        if not self.console.is_terminal and training.losses:
+            print(
+                f"{training.stage}: {training.tasks_done:,} of {training.last:,} tasks, loss {training.losses[-1]:.3f}",
+                file=sys.stderr,
+            )
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[list[int]]:
+    """Turn the first Ctrl-C into a request that a list records; the second one breaks off at once."""
+    asked: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        print("stopping after this chunk of tasks; press Ctrl-C again to stop at once", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)

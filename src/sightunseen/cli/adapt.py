@@ -1,0 +1,61 @@
+"""Adapt a model to unlabelled images of its unseen classes (transductive, Algorithm 2)."""
+
+import argparse
+import shutil
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    from sightunseen.cli._arguments import add_data_arguments, add_run_arguments
+
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
+    add_data_arguments(parser)
+    add_run_arguments(parser)
+    parser.add_argument("--preset", default="fast", help="fast (default), or paper-awa1, -awa2, -cub, -sun, -apy")
+    parser.add_argument(
+        "--unlabelled", type=Path, metavar="FILE", help="features of unlabelled images (default: the test images of unseen classes)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Adapt, save, and say what changed."""
+    from dataclasses import fields
+
+    from sightunseen.cli._arguments import check_names, parse_grid, parse_settings
+    from sightunseen.cli._data import open_examined
+    from sightunseen.cli._run import prepare_output, stage_hooks
+    from sightunseen.cli._tables import print_results
+    from sightunseen.cli.evaluate import check_semantics, say_if_other_data
+    from sightunseen.data.tables import load_features
+    from sightunseen.errors import ModelError
+    from sightunseen.methods import load_model
+    from sightunseen.methods.cvc import CVC
+    from sightunseen.methods.transductive import Adaptation
+    from sightunseen.presets import preset
+    from sightunseen.protocols import describe, results_on_test, run_adaptation
+
+    workspace = prepare_output(args)
+    model = load_model(args.model)
+    if not isinstance(model, CVC):
+        raise ModelError(f"{args.model} holds a {type(model).__name__} model, which has no transductive form.")
+    check_semantics(model, args)
+    settings, grid = {**preset(args.preset).adaptation, **parse_settings(args.set)}, parse_grid(args.search)
+    check_names({**settings, **grid}, [field.name for field in fields(Adaptation)])
+    data, findings = open_examined(args, model.table_.use, args.allow)
+    say_if_other_data(model, data)
+    unlabelled = None if args.unlabelled is None else load_features(args.unlabelled)[0]
+    identity = {"settings": settings, "grid": grid, "data": describe(data), "model": str(args.model), "from": str(args.unlabelled)}
+    with stage_hooks(workspace, identity) as hooks:
+        adapted = run_adaptation(model, data, unlabelled, settings, grid, args.folds, findings, hooks)
+    adapted.save(args.out)
+    shutil.rmtree(workspace, ignore_errors=True)
+    record = adapted.record_
+    assert record is not None
+    last = record.history[-1]
+    print(f"{len(record.history)} rounds; {last['pool']} images trusted in the last one, {last['changed_labels']} labels changed")
+    if record.results:
+        rows = {"inductive": results_on_test(model, data), "transductive": record.results}
+        print_results(f"{data.name}, percent", rows)
+    print(f"saved {args.out} after {record.wall_seconds:.0f} s")
+    return 0

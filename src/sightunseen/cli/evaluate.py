@@ -1,0 +1,65 @@
+"""Evaluate a model: T1 (ZSL), U, S, H (GZSL) and AUSUC, in percent."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    from sightunseen.cli._arguments import add_data_arguments
+
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
+    add_data_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--per-class", action="store_true", help="also the accuracy of every class")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate and print."""
+    from sightunseen.cli._data import open_examined
+    from sightunseen.cli._tables import print_results, print_table
+    from sightunseen.evaluation import evaluate
+    from sightunseen.methods import load_model
+
+    model = load_model(args.model)
+    check_semantics(model, args)
+    data, _ = open_examined(args, model.table_.use, allowed=("validation-leak",))
+    say_if_other_data(model, data)
+    result = evaluate(model, data)
+    if args.json:
+        classes = {"per_class": result.by_class} if args.per_class else {}
+        protocol = model.record_.protocol if model.record_ else None
+        print(json.dumps({**result.summary(), "protocol": protocol, **classes}, indent=2, ensure_ascii=False))
+        return 0
+    protocol = f", protocol {model.record_.protocol}" if model.record_ else ""
+    print_results(f"{args.model} on {data.name}{protocol}, percent", {"": result.summary()})
+    if args.per_class:
+        rows = [(part, label, 100 * value) for part, found in result.by_class.items() for label, value in found.items()]
+        print_table("Accuracy by class, percent", ["setting", "class", "accuracy"], sorted(rows, key=lambda row: (row[0], -row[2])))
+    return 0
+
+
+def check_semantics(model: Any, args: argparse.Namespace) -> None:
+    """Refuse class vectors other than those the model was trained on."""
+    from sightunseen.errors import SettingsError
+
+    trained_on = model.table_.use
+    if args.semantics is not None and args.semantics != trained_on:
+        raise SettingsError(
+            f"the model was trained on the class vectors '{trained_on}', not '{args.semantics}'. Leave --semantics out."
+        )
+
+
+def say_if_other_data(model: Any, data: Any) -> None:
+    """Say it where the files differ from those the model was trained on."""
+    trained_on = dict(model.record_.data["fingerprints"]) if model.record_ else {}
+    other = sorted(name for name, found in data.sources.items() if trained_on.get(name, found) != found)
+    other += sorted(set(data.sources) - set(trained_on)) if trained_on else []
+    if other:
+        print(
+            f"note: {', '.join(other)}: not the files this model was trained on. Make sure that no test image was a training image.",
+            file=sys.stderr,
+        )

@@ -1,0 +1,67 @@
+"""Say what a data set holds and whether its numbers can be trusted: PASS, WARN or FAIL."""
+
+import argparse
+import json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    from sightunseen.cli._arguments import add_data_arguments
+
+    add_data_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Examine; 0 when all is well, 1 on a FAIL."""
+    from sightunseen.data import open_data
+    from sightunseen.data.doctor import FAIL, check_files, examine
+    from sightunseen.data.gbu import as_dataset, is_gbu_folder, read_gbu
+
+    if is_gbu_folder(args.data):
+        files = read_gbu(args.data, args.features, args.splits, args.semantics or "att")
+        findings = check_files(files)
+        data = None if any(finding.level == FAIL for finding in findings) else as_dataset(files)
+    else:
+        findings = []
+        data = open_data(args.data, classes=args.classes)
+    if data is not None:
+        findings += examine(data)
+    description = {} if data is None else _describe(data)
+    if args.json:
+        print(json.dumps({**description, "findings": [f.as_dict() for f in findings]}, indent=2, ensure_ascii=False))
+    else:
+        _print(description, findings)
+    return 1 if any(finding.level == FAIL for finding in findings) else 0
+
+
+def _describe(data):  # type: ignore[no-untyped-def]
+    return {
+        "name": data.name,
+        "images": {
+            "all": len(data.labels),
+            "train": len(data.train),
+            "test_seen": len(data.test_seen),
+            "test_unseen": len(data.test_unseen),
+        },
+        "classes": {"seen": len(data.seen), "unseen": len(data.unseen)},
+        "features": int(data.features.shape[1]),
+        "semantics": {name: vectors.shape[1] for name, vectors in data.classes.semantics.items()},
+        "fingerprints": dict(data.sources),
+    }
+
+
+def _print(description, findings):  # type: ignore[no-untyped-def]
+    from sightunseen.cli._tables import print_table
+
+    if description:
+        sizes = [
+            *((f"images, {part}", count) for part, count in description["images"].items()),
+            *((f"classes, {part}", count) for part, count in description["classes"].items()),
+            ("features", description["features"]),
+            *((f"semantics '{name}'", size) for name, size in description["semantics"].items()),
+            *((f"sha256 of {name}", print_[:16]) for name, print_ in description["fingerprints"].items()),
+        ]
+        print_table(description["name"], ["", "size"], sizes)
+    rows = [(f.level, f.check, " ".join(part for part in (f.what, f.why, f.remedy) if part)) for f in findings]
+    print_table("Split doctor", ["", "check", "finding"], rows)

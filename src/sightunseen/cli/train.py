@@ -1,0 +1,79 @@
+"""Train a model; by default honestly: everything chosen on validation classes, one look at the test data."""
+
+import argparse
+import shutil
+from typing import Any
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    from sightunseen.cli._arguments import add_data_arguments, add_run_arguments
+
+    add_data_arguments(parser)
+    add_run_arguments(parser)
+    parser.add_argument(
+        "--protocol",
+        choices=("honest", "paper"),
+        default="honest",
+        help="paper: keep the model that is best on the test data, as the authors did, and say so (default: honest)",
+    )
+    parser.add_argument("--preset", default="fast", help="fast (default), or paper-awa1, -awa2, -cub, -sun, -apy")
+    parser.add_argument(
+        "--select", choices=("validation", "none"), default="validation", help="none: take the settings as they are"
+    )
+    parser.add_argument("--points", type=int, default=10, help="times the model is measured along training (default: 10)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, save, and say what came out."""
+    from sightunseen.cli._arguments import check_names, parse_grid, parse_settings
+    from sightunseen.cli._data import open_examined
+    from sightunseen.cli._run import prepare_output, stage_hooks
+    from sightunseen.methods.cvc import CVC
+    from sightunseen.presets import preset
+    from sightunseen.protocols import describe, run_training
+
+    workspace = prepare_output(args)
+    chosen = preset(args.preset)
+    settings = {**chosen.settings, **parse_settings(args.set), "seed": args.seed, "device": args.device}
+    grid = parse_grid(args.search)
+    check_names({**settings, **grid}, CVC._get_param_names())
+    data, findings = open_examined(args, chosen.semantics, args.allow)
+    options: dict[str, Any] = {
+        "protocol": args.protocol,
+        "select": args.select == "validation",
+        "grid": grid,
+        "n_folds": args.folds,
+        "points": args.points,
+    }
+    with stage_hooks(workspace, {"settings": settings, "data": describe(data), **options}) as hooks:
+        model = run_training(CVC(**settings), data, workspace, findings=findings, hooks=hooks, **options)
+    model.save(args.out)
+    shutil.rmtree(workspace, ignore_errors=True)
+    _report(model, args)
+    return 0
+
+
+def _report(model: Any, args: argparse.Namespace) -> None:
+    from sightunseen.cli._tables import print_results, print_table
+
+    record = model.record_
+    tried = record.selection.get("tried", [])
+    if len(tried) > 1 and "settings" in tried[0]:
+        best = [max(entry["points"], key=lambda point: point["H_at_best_penalty"]) for entry in tried]
+        rows = [
+            (str(entry["settings"]), point["tasks"], point["T1"], point["H_at_best_penalty"], point["AUSUC"])
+            for entry, point in zip(tried, best, strict=True)
+        ]
+        print_table("Tried on validation classes", ["settings", "tasks", "T1", "H", "AUSUC"], rows)
+    print(f"chosen by {record.selection['by']}: {_shown(record.selection.get('chosen', {}))}")
+    if record.results:
+        by = "chosen on TEST data" if record.protocol == "paper" else "test data looked at once"
+        print_results(f"{record.data['name']}, protocol {record.protocol} ({by}), percent", {"inductive": record.results})
+    print(f"saved {args.out} after {record.wall_seconds:.0f} s. Next: sightunseen evaluate {args.out} {args.data}")
+
+
+def _shown(chosen: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen.items())

@@ -1,0 +1,36 @@
+"""Files in, data sets out."""
+
+from pathlib import Path
+
+from sightunseen.data.gbu import is_gbu_folder, load_gbu
+from sightunseen.data.tables import load_tables
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.errors import DataError
+
+TABLE_ENDINGS = (".npz", ".parquet", ".csv")
+
+
+def open_data(
+    path: str | Path,
+    features: str = "res101",
+    splits: str = "att_splits",
+    semantics: str | None = None,
+    classes: str | Path | None = None,
+) -> ZeroShotDataset:
+    """Open whatever a path leads to: a benchmark folder, a folder with ``features.*`` and ``classes.*``, or a table file."""
+    path = Path(path)
+    if is_gbu_folder(path):
+        return load_gbu(path, features, splits, semantics or "att")
+    if path.is_dir():
+        tables = [path / f"features{ending}" for ending in TABLE_ENDINGS if (path / f"features{ending}").is_file()]
+        if not tables:
+            raise DataError(
+                f"{path} holds neither a benchmark's *_splits.mat nor a features.npz, features.parquet or features.csv. "
+                "See 'Your own data' in the README for the two tables that are needed."
+            )
+        beside = [path / f"classes{ending}" for ending in (*TABLE_ENDINGS, ".json")]
+        found = classes or next((file for file in beside if file.is_file()), None)
+        return load_tables(tables[0], found)
+    if not path.exists():
+        raise DataError(f"there is no file or folder {path}.")
+    return load_tables(path, classes)

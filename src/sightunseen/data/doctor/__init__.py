@@ -1,0 +1,42 @@
+"""The split doctor: what is wrong with a data set before a number is made from it.
+
+``examine`` runs all checks; ``repair`` mends what can be mended without guessing; ``stop_on_failures`` does the rest.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sightunseen.data.doctor.classes import check_classes
+from sightunseen.data.doctor.features import check_features
+from sightunseen.data.doctor.files import check_files
+from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding
+from sightunseen.data.doctor.splits import check_splits, without_test_images
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.errors import DataError
+
+__all__ = ["FAIL", "PASS", "WARN", "Finding", "check_files", "examine", "repair", "stop_on_failures"]
+
+
+def examine(data: ZeroShotDataset) -> list[Finding]:
+    """All checks of a data set."""
+    return [*check_splits(data), *check_features(data), *check_classes(data)]
+
+
+def repair(data: ZeroShotDataset, findings: Sequence[Finding]) -> tuple[ZeroShotDataset, list[Finding]]:
+    """Mend the findings that need no guess; returns the data, and the findings with those mended marked so."""
+    mended = []
+    for finding in findings:
+        if finding.level == FAIL and finding.check == "validation-leak":
+            data = without_test_images(data)
+            finding = replace(finding, repaired=True, remedy="Repaired: no test image is in any validation fold.")
+        mended.append(finding)
+    return data, mended
+
+
+def stop_on_failures(findings: Sequence[Finding], allowed: Sequence[str] = ()) -> None:
+    """Raise on every FAIL that was neither repaired nor allowed by name."""
+    left = [f for f in findings if f.level == FAIL and not f.repaired and f.check not in allowed]
+    if left:
+        lines = [f"  {finding.check}: {finding.what} {finding.remedy}" for finding in left]
+        names = " ".join(f"--allow {finding.check}" for finding in left)
+        raise DataError("\n".join(["the split doctor stops this run:", *lines, f"To train all the same: {names}"]))

@@ -1,0 +1,78 @@
+"""Checks of the class table."""
+
+import numpy as np
+
+from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding, some
+from sightunseen.dataset import ZeroShotDataset
+
+
+def check_classes(data: ZeroShotDataset) -> list[Finding]:
+    """Missing, broken and repeated vectors; classes without images; the order of the class list."""
+    return [
+        _class_vectors(data),
+        _missing_attributes(data),
+        _distinct_vectors(data),
+        _classes_without_images(data),
+        _class_order(data),
+    ]
+
+
+def _class_vectors(data: ZeroShotDataset) -> Finding:
+    present = np.unique(data.labels[np.concatenate([data.train_rows, data.test_seen_rows, data.test_unseen_rows])])
+    missing = [label for label in present.tolist() if label not in data.classes]
+    broken = data.classes.labels[~np.isfinite(data.classes.vectors).all(axis=1)].tolist()
+    remedy = "Add or fill their vectors in the class table, or drop their images."
+    if missing:
+        what = f"{len(missing)} classes have images but no semantic vector: {some(missing)}."
+        return Finding("class-vectors", FAIL, what, "They can be neither learned from nor predicted.", remedy)
+    if broken:
+        what = f"{len(broken)} classes have NaN or infinite values in their vectors: {some(broken)}."
+        return Finding("class-vectors", FAIL, what, "A generator cannot read them.", remedy)
+    what = f"all {len(present)} classes with images have a vector of {data.classes.vectors.shape[1]} numbers ('{data.classes.use}')."
+    return Finding("class-vectors", PASS, what)
+
+
+def _missing_attributes(data: ZeroShotDataset) -> Finding:
+    vectors = data.classes.vectors
+    marked = int((vectors == -1).sum())
+    # Only where all other values are nonnegative does -1 mean "not known".
+    if not marked or (vectors[vectors != -1] < 0).any():
+        return Finding("missing-attributes", PASS, "no attribute is marked as missing.")
+    rows = np.flatnonzero((vectors == -1).any(axis=1))
+    what = f"{marked} attribute values are -1, which marks missing ones, in {len(rows)} classes: {some(data.classes.labels[rows])}."
+    return Finding("missing-attributes", WARN, what, "They are read as numbers.", "Harmless when few; fill them if you know them.")
+
+
+def _distinct_vectors(data: ZeroShotDataset) -> Finding:
+    vectors = data.classes.vectors
+    zero = data.classes.labels[~vectors.any(axis=1)]
+    if len(zero):
+        what = f"{len(zero)} classes have an all-zero vector: {some(zero)}."
+        return Finding("distinct-vectors", FAIL, what, "It describes nothing.", "Describe these classes or drop them.")
+    distinct = len(np.unique(vectors, axis=0))
+    if distinct < len(vectors):
+        what = f"{len(vectors)} classes share {distinct} different vectors."
+        return Finding("distinct-vectors", WARN, what, "Classes of one vector cannot be told apart.", "Describe what sets them apart.")
+    return Finding("distinct-vectors", PASS, "every class has a vector of its own.")
+
+
+def _classes_without_images(data: ZeroShotDataset) -> Finding:
+    idle = np.setdiff1d(data.classes.labels, data.labels)
+    if not len(idle) or not len(data.test_unseen_rows):
+        return Finding("classes-without-images", PASS, f"{len(data.classes.labels)} classes in the table.")
+    what = f"{len(idle)} classes of the table have no image at all: {some(idle)}."
+    return Finding("classes-without-images", WARN, what, "They can be predicted but not tested.", "Drop them if that is not meant.")
+
+
+def _class_order(data: ZeroShotDataset) -> Finding:
+    listed, names = data.listed_classes, tuple(data.classes.labels.tolist())
+    if listed is None:
+        return Finding("class-order", PASS, "there is no allclasses.txt to compare the class names with.")
+    if listed == names:
+        return Finding("class-order", PASS, f"the {len(names)} class names stand in the order of allclasses.txt.")
+    differing = sum(a != b for a, b in zip(listed, names, strict=False)) + abs(len(listed) - len(names))
+    what = f"{differing} class names differ from allclasses.txt ({len(listed)} names there, {len(names)} in the split file)."
+    same_names = sorted(listed) == sorted(names)
+    why = "Labels are rows of the class list: in another order every label names another class."
+    remedy = "Use the class list that came with the feature file." if same_names else "Use files of one data set."
+    return Finding("class-order", FAIL, what, why, remedy)

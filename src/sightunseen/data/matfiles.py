@@ -1,0 +1,58 @@
+"""MATLAB files of both kinds: up to v7.2 through scipy, v7.3 (which is HDF5) through h5py."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightunseen.errors import DataError, MissingDependencyError
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def read_mat(path: Path) -> Arrays:
+    """All variables of a file as arrays; lists of strings become string arrays."""
+    from scipy.io import loadmat  # 0.1 s to import, and not needed when the cache answers
+
+    try:
+        content = loadmat(path)
+    except NotImplementedError:
+        return _read_hdf5(path)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # scipy raises what its parser trips over
+        raise DataError(
+            f"{path} cannot be read as a MATLAB file ({type(error).__name__}: {error}). "
+            "It may be cut short: compare its size with the original and download it again."
+        ) from error
+    return {name: _plain(value) for name, value in content.items() if not name.startswith("__")}
+
+
+def _plain(value: NDArray[Any]) -> NDArray[Any]:
+    if value.dtype != object:
+        return value
+    return np.array([str(np.ravel(cell)[0]) if np.size(cell) else "" for cell in value.ravel()])
+
+
+def _read_hdf5(path: Path) -> Arrays:
+    try:
+        import h5py
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{path} is a MATLAB v7.3 file; reading it needs h5py: pip install 'sightunseen[hdf5]'"
+        ) from error
+    try:
+        with h5py.File(path, "r") as file:
+            return {name: _from_hdf5(file, node) for name, node in file.items() if isinstance(node, h5py.Dataset)}
+    except OSError as error:
+        raise DataError(f"{path} cannot be read as a MATLAB v7.3 file: {error}. Download it again.") from error
+
+
+def _from_hdf5(file: Any, node: Any) -> NDArray[Any]:
+    import h5py
+
+    if h5py.check_ref_dtype(node.dtype) is not None:
+        # A cell array: references to arrays of UTF-16 code units.
+        return np.array(["".join(map(chr, np.ravel(file[cell][()]))) for cell in np.ravel(node[()])])
+    return np.asarray(node[()]).T  # HDF5 keeps MATLAB's arrays transposed

@@ -1,0 +1,160 @@
+"""Features, labels and classes as tables: ``.npz``, ``.csv``, ``.parquet``; classes also as ``.json``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightunseen.classes import ClassTable
+from sightunseen.data.cache import content_fingerprint
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.errors import DataError
+
+LABEL_COLUMNS = ("label", "class", "y")
+NAME_COLUMNS = ("path", "name", "image")
+Columns = dict[str, NDArray[Any]]
+
+
+def load_tables(features: str | Path, classes: str | Path | None = None) -> ZeroShotDataset:
+    """A data set from a table of images and a table of classes.
+
+    Parameters
+    ----------
+    features : ``.csv`` or ``.parquet`` with a column ``label``, optionally ``split`` (train, test_seen, test_unseen) and
+        ``path``, and one column a feature (or one list column ``features``); or ``.npz`` with ``X``, ``y`` and optionally
+        ``split`` and ``path``.
+    classes : ``.csv`` or ``.parquet`` with a column ``class`` and one column an attribute, ``.json`` with
+        ``{label: [numbers]}``, or ``.npz`` with ``labels``, ``vectors`` and optionally ``attribute_names``. None if the
+        ``.npz`` of the features holds ``class_labels`` and ``class_vectors`` itself.
+    """
+    path = Path(features)
+    columns = _read(path)
+    labels = _first(columns, LABEL_COLUMNS)
+    if labels is None:
+        raise DataError(f"{path} has no column 'label' saying the class of each image; it has {_few(columns)}.")
+    sources = {path.name: content_fingerprint(path)}
+    if classes is not None:
+        table = load_classes(classes)
+        sources[Path(classes).name] = content_fingerprint(Path(classes))
+    elif {"class_labels", "class_vectors"} <= set(columns):
+        table = ClassTable(_text(columns["class_labels"]), columns["class_vectors"], _names(columns.get("attribute_names")))
+    else:
+        raise DataError(f"{path} holds no class vectors. Give the table of classes, too (--classes FILE).")
+    return ZeroShotDataset.from_arrays(
+        _feature_matrix(columns, path),
+        _text(labels),
+        table,
+        columns.get("split"),
+        name=path.stem,
+        image_names=_first(columns, NAME_COLUMNS),
+        sources=sources,
+        options={"features": path.name, "semantics": table.use},
+    )
+
+
+def load_features(path: str | Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Features (n, d) and a name for each image, for prediction; ``.npy`` is memory-mapped."""
+    path = Path(path)
+    if path.suffix == ".npy":
+        array = _opened(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+        return array, np.arange(len(array)).astype(str)
+    columns = _read(path)
+    matrix = _feature_matrix(columns, path)
+    names = _first(columns, NAME_COLUMNS)
+    return matrix, np.arange(len(matrix)).astype(str) if names is None else names.astype(str)
+
+
+def load_classes(path: str | Path) -> ClassTable:
+    """A class table from a file."""
+    path = Path(path)
+    if path.suffix == ".json":
+        mapping = _opened(path, lambda: json.loads(path.read_text("utf-8")))
+        if not isinstance(mapping, dict):
+            raise DataError(f"{path} must hold one object, {{label: [numbers]}}.")
+        return ClassTable.from_mapping(mapping)
+    columns = _read(path)
+    if path.suffix == ".npz":
+        if not {"labels", "vectors"} <= set(columns):
+            raise DataError(f"{path} must hold 'labels' and 'vectors'; it has {_few(columns)}.")
+        return ClassTable(_text(columns["labels"]), columns["vectors"], _names(columns.get("attribute_names")))
+    labels = _first(columns, ("class", "label"))
+    if labels is None:
+        raise DataError(f"{path} has no column 'class' with the labels; it has {_few(columns)}.")
+    attributes = {name: column for name, column in columns.items() if column is not labels}
+    texts = [name for name, column in attributes.items() if not np.issubdtype(column.dtype, np.number)]
+    if texts or not attributes:
+        raise DataError(
+            f"{path}: every column beside 'class' must be a number, one column an attribute; "
+            f"{_few(texts) if texts else 'there is none'}. Remove the text columns or turn them into numbers."
+        )
+    return ClassTable(_text(labels), np.column_stack(list(attributes.values())), list(attributes))
+
+
+def _read(path: Path) -> Columns:
+    if path.suffix == ".npz":
+        return _opened(path, lambda: _read_npz(path))
+    if path.suffix == ".csv":
+        from pyarrow import csv
+
+        return _opened(path, lambda: _columns(csv.read_csv(path)))
+    if path.suffix == ".parquet":
+        from pyarrow import parquet
+
+        return _opened(path, lambda: _columns(parquet.read_table(path)))
+    raise DataError(f"{path} must end in .npz, .csv or .parquet; got '{path.suffix}'.")
+
+
+def _opened(path: Path, read: Any) -> Any:
+    if not path.is_file():
+        raise DataError(f"there is no file {path}.")
+    try:
+        return read()
+    except DataError:
+        raise
+    except Exception as error:  # each format's reader has its own exceptions
+        raise DataError(f"{path} cannot be read ({type(error).__name__}: {error}). Write it again.") from error
+
+
+def _read_npz(path: Path) -> Columns:
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _columns(table: Any) -> Columns:
+    return {name: table.column(name).to_numpy() for name in table.column_names}
+
+
+def _feature_matrix(columns: Columns, path: Path) -> NDArray[Any]:
+    for name in ("X", "features"):
+        if name in columns:
+            column = columns[name]
+            return np.stack(list(column)) if column.dtype == object else column
+    special = {*LABEL_COLUMNS, *NAME_COLUMNS, "split"}
+    numbers = {
+        name: column
+        for name, column in columns.items()
+        if name not in special and column.ndim == 1 and np.issubdtype(column.dtype, np.number)
+    }
+    if not numbers:
+        raise DataError(f"{path} holds no features: expected an array X, or one column of numbers a feature; it has {_few(columns)}.")
+    return np.column_stack(list(numbers.values()))
+
+
+def _first(columns: Columns, names: tuple[str, ...]) -> NDArray[Any] | None:
+    return next((columns[name] for name in names if name in columns), None)
+
+
+def _text(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as text, so that a label in a .csv is the same as in a .npz."""
+    return labels.astype(str)
+
+
+def _names(names: NDArray[Any] | None) -> list[str] | None:
+    return None if names is None else [str(name) for name in names]
+
+
+def _few(names: Any, most: int = 8) -> str:
+    listed = [str(name) for name in names]
+    return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")

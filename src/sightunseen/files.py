@@ -1,0 +1,92 @@
+"""Writing files so that a reader never meets half of one: temporary name, fsync, atomic rename."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sightunseen.errors import StorageError
+
+BLOCK = 1 << 20
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, read in blocks."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def written_atomically(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; on success it takes that name, on failure it is removed."""
+    with _storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            _flush_to_disk(temporary)
+            temporary.chmod(0o666 & ~_umask())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_written_atomically(path: Path, replaceable: Callable[[Path], bool]) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``path``; an existing ``path`` is replaced only if ``replaceable`` says so."""
+    if path.exists() and not replaceable(path):
+        raise StorageError(f"{path} exists and was not made by sightunseen; it is left alone. Choose another name.")
+    with _storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            yield temporary
+            for file in temporary.iterdir():
+                _flush_to_disk(file)
+            temporary.chmod(0o777 & ~_umask())
+            _swap_in(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _swap_in(temporary: Path, path: Path) -> None:
+    if not path.exists():
+        os.rename(temporary, path)
+        return
+    # A folder cannot be renamed over a full one: the old one steps aside first and comes back if the new one fails.
+    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent)) / path.name
+    os.rename(path, aside)
+    try:
+        os.rename(temporary, path)
+    except OSError:
+        os.rename(aside, path)
+        raise
+    finally:
+        shutil.rmtree(aside.parent, ignore_errors=True)
+
+
+def _flush_to_disk(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+@contextmanager
+def _storage_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageError(
+            f"could not write {path}: {reason}. Nothing was changed there. Free some space or choose another place."
+        ) from error

@@ -1,0 +1,189 @@
+"""The contract of every method: a scikit-learn classifier that also knows classes it has no images of."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sightunseen.classes import ClassTable, Labels
+from sightunseen.errors import DataError, ModelError, SettingsError
+from sightunseen.metrics import per_class_accuracy
+from sightunseen.model_files import ModelFiles, read_model, write_model
+from sightunseen.records import RunRecord
+
+BLOCK = 4096  # images scored at a time, so that memory stays flat over a memory-mapped file
+
+Floats = NDArray[np.float32]
+
+
+class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Fit on images of seen classes and a class table; predict among any classes of the table.
+
+    A method fills in ``fit`` (starting with :meth:`_begin_fit`) and :meth:`_scores`, and, to be saved, :meth:`_arrays` and
+    :meth:`_take_arrays`. After ``fit``: ``classes_`` are all labels that can be predicted, sorted; ``seen_classes_`` those
+    with training images; ``table_`` the class table.
+    """
+
+    table_: ClassTable
+    classes_: Labels
+    seen_classes_: Labels
+    record_: RunRecord | None
+
+    @abstractmethod
+    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
+        """Scores (n, c) of checked features (n, d) for these classes, before any penalty on the seen ones."""
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """What was learned, by name."""
+
+    @abstractmethod
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Become the model that :meth:`_arrays` came from."""
+
+    # -- predicting ----------------------------------------------------------------------------------------------------
+
+    @property
+    def unseen_classes_(self) -> Labels:
+        """The labels that can be predicted but had no training images, sorted."""
+        return np.setdiff1d(self.classes_, self.seen_classes_)
+
+    def predict(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Labels:  # noqa: N803
+        """The best class of each image: (n, d) -> (n,) labels.
+
+        ``candidates`` are labels, or one of the words ``all`` (default, GZSL), ``unseen`` (ZSL) and ``seen``.
+        """
+        labels = self.candidates(candidates)
+        best = [scores.argmax(axis=1) for scores in self._score_blocks(X, labels)]
+        return labels[np.concatenate(best)]
+
+    def decision_function(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:  # noqa: N803
+        """Scores (n, c), one column a candidate; (n,) for a model of two classes without ``candidates``, as in scikit-learn."""
+        labels = self.candidates(candidates)
+        scores = np.concatenate(list(self._score_blocks(X, labels)))
+        return scores[:, 1] - scores[:, 0] if candidates is None and len(labels) == 2 else scores
+
+    def predict_proba(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:  # noqa: N803
+        """Probabilities (n, c): softmax of the scores over the candidates (Eq. 2)."""
+        labels = self.candidates(candidates)
+        return np.concatenate([softmax(scores, axis=1) for scores in self._score_blocks(X, labels)])
+
+    def score(
+        self,
+        X: ArrayLike,  # noqa: N803
+        y: ArrayLike,
+        candidates: ArrayLike | str | None = None,
+    ) -> float:
+        """Per-class accuracy: every class counts the same."""
+        return per_class_accuracy(y, self.predict(X, candidates))
+
+    def candidates(self, wanted: ArrayLike | str | None = None) -> Labels:
+        """The labels that ``wanted`` stands for; unknown or empty candidates are an error."""
+        check_is_fitted(self)
+        words = {"all": self.classes_, "seen": self.seen_classes_, "unseen": self.unseen_classes_}
+        if isinstance(wanted, str) and wanted not in words:
+            raise SettingsError(f"candidates must be a list of labels or one of {', '.join(words)}; got '{wanted}'.")
+        labels = words["all" if wanted is None else wanted] if wanted is None or isinstance(wanted, str) else np.asarray(wanted)
+        if labels.size == 0:
+            raise DataError(
+                f"there are no candidates to choose from ({wanted if isinstance(wanted, str) else 'an empty list'}). "
+                "Add classes with add_classes, or choose among 'all'."
+            )
+        self.table_.rows_of(labels)
+        return labels
+
+    def _score_blocks(self, X: ArrayLike, labels: Labels) -> Iterator[Floats]:  # noqa: N803
+        penalty = getattr(self, "seen_penalty", 0.0) * np.isin(labels, self.seen_classes_).astype(np.float32)
+        array = X if hasattr(X, "shape") else np.asarray(X)
+        for start in range(0, max(len(array), 1) if array.ndim else 1, BLOCK):
+            block = array[start : start + BLOCK] if array.ndim == 2 and len(array) > BLOCK else array
+            yield self._scores(validate_data(self, block, reset=False, dtype=np.float32), labels) - penalty
+
+    # -- classes -------------------------------------------------------------------------------------------------------
+
+    def add_classes(self, classes: ClassTable | Mapping[Any, ArrayLike]) -> Self:
+        """Make more classes recognisable at once, from their vectors alone; nothing is retrained."""
+        check_is_fitted(self)
+        added = classes if isinstance(classes, ClassTable) else ClassTable.from_mapping(classes)
+        _check_finite(added)
+        self._know(self.table_.extended(added))
+        return self
+
+    def _begin_fit(
+        self,
+        X: ArrayLike,  # noqa: N803
+        y: ArrayLike,
+        classes: ClassTable | Mapping[Any, ArrayLike] | None,
+    ) -> tuple[Floats, Labels]:
+        """Check the input and learn the class table; returns features (n, d) and labels (n,)."""
+        X, y = validate_data(self, X, y, dtype=np.float32)  # noqa: N806
+        check_classification_targets(y)
+        if classes is None:
+            table = ClassTable.one_hot(y)
+        else:
+            table = classes if isinstance(classes, ClassTable) else ClassTable.from_mapping(classes)
+        self.seen_classes_ = np.unique(y)
+        table.rows_of(self.seen_classes_)
+        _check_finite(table)
+        self._know(table)
+        self.record_ = None
+        return X, y
+
+    def _know(self, table: ClassTable) -> None:
+        self.table_ = table
+        self.classes_ = np.unique(table.labels)
+
+    # -- saving --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, record: RunRecord | None = None) -> None:
+        """Write the model folder ``path``; an earlier model of that name is replaced."""
+        check_is_fitted(self)
+        content = {
+            "settings": self.get_params(),
+            "labels": self.table_.labels.tolist(),
+            "seen": self.seen_classes_.tolist(),
+            "semantics": self.table_.use,
+            "attribute_names": self.table_.attribute_names,
+            "n_features": int(self.n_features_in_),
+            "feature_names": getattr(self, "feature_names_in_", np.array([])).tolist() or None,
+        }
+        arrays = {**self._arrays(), "class_vectors": self.table_.vectors}
+        write_model(Path(path), ModelFiles(type(self).__name__, content, arrays, record or self.record_))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model folder written by :meth:`save`."""
+        files = read_model(Path(path))
+        if files.method != cls.__name__:
+            raise ModelError(f"{path} holds a {files.method} model, not {cls.__name__}. Load it with {files.method}.load.")
+        return cls.from_files(files)
+
+    @classmethod
+    def from_files(cls, files: ModelFiles) -> Self:
+        """The model of a folder already read."""
+        content = files.content
+        model = cls(**content["settings"])
+        model.seen_classes_ = np.array(content["seen"])
+        vectors = {content["semantics"]: files.arrays["class_vectors"]}
+        model._know(ClassTable(content["labels"], vectors, content["attribute_names"]))
+        model.n_features_in_ = content["n_features"]
+        if content["feature_names"]:
+            model.feature_names_in_ = np.array(content["feature_names"], dtype=object)
+        model._take_arrays(files.arrays)
+        model.record_ = files.record
+        return model
+
+
+def _check_finite(table: ClassTable) -> None:
+    bad = table.labels[~np.isfinite(table.vectors).all(axis=1)].tolist()
+    if bad:
+        raise DataError(
+            f"the vectors of {len(bad)} classes hold NaN or infinity (first: '{bad[0]}'). Fill the missing values or drop them."
+        )

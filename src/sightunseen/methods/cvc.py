@@ -1,0 +1,307 @@
+"""CVC: conditional visual classification (Li, Min & Fu, ICCV 2019), Algorithm 1 and, by ``adapt``, Algorithm 2."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from sightunseen.classes import ClassTable, Labels
+from sightunseen.errors import DataError, SettingsError
+from sightunseen.generator import ClassifierGenerator
+from sightunseen.losses import cross_entropy
+from sightunseen.methods._base import Floats, ZeroShotClassifier
+from sightunseen.methods.transductive import Adaptation, SelfTraining
+from sightunseen.randomness import as_generator, derive_seed
+from sightunseen.scores import Score
+from sightunseen.semantics.attributes import scale_vectors
+from sightunseen.tasks import ClassImages, draw_batches, draw_tasks
+from sightunseen.training import Draw, Hook, Objective, Optimisation, train
+
+OUTPUTS = ("auto", "relu", "linear")
+DEVICES = ("auto", "cpu", "cuda")
+
+
+class CVC(ZeroShotClassifier):
+    """A network turns the description of a class into its classifier; trained on tasks drawn from the seen classes.
+
+    The defaults are the ``fast`` preset, chosen on validation classes; ``CVC(**preset("paper-cub"))`` is the paper's.
+
+    Parameters
+    ----------
+    hidden : width of the generator's hidden layer.
+    output : ``relu`` (the paper), ``linear``, or ``auto``: relu unless the training features have negative values.
+    similarity : what scores are made of: ``cosine`` or ``dot``.
+    initial_scale : where the learnable scale of the cosine starts (sigma).
+    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
+    initialisation : ``he`` or ``normal`` (the authors').
+    n_tasks, classes_per_task, images_per_class : the number of tasks, M and N; M is at most the number of seen classes.
+    episodic : False trains on plain mini-batches of M x N images over all seen classes, for the ablation.
+    learning_rate, schedule, weight_decay, clip_norm : see :class:`~sightunseen.training.Optimisation`.
+    seen_penalty : subtracted from the scores of seen classes; to be chosen on validation classes, never on test data.
+    seed : the one number all randomness follows from.
+    device : ``auto``, ``cpu`` or ``cuda``.
+    """
+
+    def __init__(
+        self,
+        hidden: int = 1600,
+        output: str = "auto",
+        similarity: str = "cosine",
+        initial_scale: float = 20.0,
+        semantic_norm: float | str | None = "sqrt",
+        initialisation: str = "he",
+        n_tasks: int = 2000,
+        classes_per_task: int = 32,
+        images_per_class: int = 4,
+        episodic: bool = True,
+        learning_rate: float = 1e-3,
+        schedule: str = "cosine",
+        weight_decay: float = 1e-4,
+        clip_norm: float | None = 1.0,
+        seen_penalty: float = 0.0,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.hidden = hidden
+        self.output = output
+        self.similarity = similarity
+        self.initial_scale = initial_scale
+        self.semantic_norm = semantic_norm
+        self.initialisation = initialisation
+        self.n_tasks = n_tasks
+        self.classes_per_task = classes_per_task
+        self.images_per_class = images_per_class
+        self.episodic = episodic
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.weight_decay = weight_decay
+        self.clip_norm = clip_norm
+        self.seen_penalty = seen_penalty
+        self.seed = seed
+        self.device = device
+
+    def fit(
+        self,
+        X: ArrayLike,  # noqa: N803
+        y: ArrayLike,
+        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
+        *,
+        hooks: Sequence[Hook] = (),
+        stage: str = "training",
+        stop_after: int | None = None,
+    ) -> Self:
+        """Algorithm 1.
+
+        Parameters
+        ----------
+        X, y : (n, d) features and (n,) labels of the seen classes' images.
+        classes : the class table, or ``{label: vector}``, of seen and unseen classes; None means one-hot vectors.
+        hooks, stage : told how training goes, under this name.
+        stop_after : end after this many tasks of the schedule.
+        """
+        self._check_settings()
+        X, y = self._begin_fit(X, y, classes)  # noqa: N806
+        rectify = self.output == "relu" or (self.output == "auto" and bool((X >= 0).all()))
+        self._build(rectify)
+        objective = _TasksOfSeenClasses(
+            self.generator_, self.score_, self._vectors_of(self.seen_classes_), self._on_device(X), y, self
+        )
+        optimisation = Optimisation(
+            self.n_tasks, self.learning_rate, self.schedule, self.weight_decay, self.clip_norm
+        )
+        training = train(objective, optimisation, hooks, stage, stop_after)
+        self.losses_, self.curve_ = training.loss_curve(), training.curve
+        self._training_images = X, y
+        self._remember_classifiers()
+        return self
+
+    def adapt(
+        self,
+        X_unlabelled: ArrayLike,  # noqa: N803
+        candidates: ArrayLike | str = "unseen",
+        *,
+        X_seen: ArrayLike | None = None,  # noqa: N803
+        y_seen: ArrayLike | None = None,
+        true_labels: ArrayLike | None = None,
+        hooks: Sequence[Hook] = (),
+        stage: str = "adapting",
+        **settings: Any,
+    ) -> Self:
+        """Algorithm 2: a new model, adapted to unlabelled images of the candidate classes; this one is left as it is.
+
+        Parameters
+        ----------
+        X_unlabelled : (m, d) images of the candidates, without labels.
+        X_seen, y_seen : the seen classes' images; those of ``fit`` unless given. A model loaded from disk needs them.
+        true_labels : (m,) for analysis only: the share of right pseudo labels in ``history_``. They never reach training.
+        settings : those of :class:`~sightunseen.methods.transductive.Adaptation`.
+        """
+        unseen = self.candidates(candidates)
+        if not set(unseen.tolist()).isdisjoint(self.seen_classes_.tolist()):
+            raise DataError("adapt learns about unseen classes; some of the candidates are seen classes. Leave those out.")
+        X_seen, y_seen = self._images_to_remember(X_seen, y_seen)  # noqa: N806
+        unlabelled = validate_data(self, X_unlabelled, reset=False, dtype=np.float32)
+        adapted = copy.deepcopy(self.set_params())
+        # The penalty was chosen for classifiers that never met unseen images; these have.
+        adapted.seen_penalty = 0.0
+        objective = SelfTraining(
+            adapted.generator_,
+            adapted.score_,
+            self._vectors_of(self.seen_classes_),
+            self._vectors_of(unseen),
+            self._on_device(X_seen),
+            np.searchsorted(self.seen_classes_, y_seen),
+            self._on_device(unlabelled),
+            Adaptation(**{"seed": self.seed, **settings}),
+            None if true_labels is None else _places(unseen, np.asarray(true_labels)),
+        )
+        training = train(objective, objective.adaptation.optimisation, hooks, stage)
+        adapted.losses_, adapted.curve_, adapted.history_ = training.loss_curve(), training.curve, objective.notes
+        adapted.adaptation_ = objective.adaptation
+        adapted.learned_classifiers_ = objective.seen_classifiers.detach()
+        adapted._training_images = X_seen, y_seen
+        adapted._remember_classifiers()
+        return adapted
+
+    def classifiers_of(self, labels: ArrayLike) -> Floats:
+        """The classifiers of these classes, (c, d): generated (Eq. 1), or learned for seen classes after ``adapt``."""
+        return np.asarray(self._classifiers(self.candidates(labels)).cpu().numpy())
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        for name, allowed in (("output", OUTPUTS), ("device", DEVICES)):
+            if getattr(self, name) not in allowed:
+                raise SettingsError(f"{name} must be one of {', '.join(allowed)}; got '{getattr(self, name)}'.")
+        for name in ("hidden", "n_tasks", "classes_per_task", "images_per_class"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise SettingsError("device='cuda' was asked for but torch finds no GPU here. Use device='auto' or 'cpu'.")
+
+    def _build(self, rectify: bool) -> None:
+        """An untrained generator and score, and none of what an earlier fit learned."""
+        device = torch.device("cuda" if self.device == "auto" and torch.cuda.is_available() else self.device.replace("auto", "cpu"))
+        rng = torch.Generator().manual_seed(derive_seed(self.seed, "first weights"))
+        sizes = self.table_.vectors.shape[1], self.hidden, int(self.n_features_in_)
+        self.generator_ = ClassifierGenerator(*sizes, rectify, self.initialisation, rng).to(device)
+        self.score_ = Score(self.similarity, self.initial_scale).to(device)
+        self.learned_classifiers_: Tensor | None = None  # (s, d), of seen classes, after adapt
+        self._known_classifiers: Tensor | None = None  # (c, d), of all classes, once training is over
+
+    def _on_device(self, array: NDArray[Any]) -> Tensor:
+        return torch.as_tensor(np.array(array, dtype=np.float32), device=self.score_.scale.device)
+
+    def _vectors_of(self, labels: Labels) -> Tensor:
+        return self._on_device(scale_vectors(self.table_.vectors_of(labels), self.semantic_norm))
+
+    @torch.no_grad()
+    def _classifiers(self, labels: Labels) -> Tensor:
+        if self._known_classifiers is not None:
+            rows = np.searchsorted(self.classes_, labels)
+            return self._known_classifiers[torch.as_tensor(rows, device=self._known_classifiers.device)]
+        classifiers: Tensor = self.generator_(self._vectors_of(labels))
+        if self.learned_classifiers_ is not None:
+            learned = np.isin(labels, self.seen_classes_)
+            rows = np.searchsorted(self.seen_classes_, labels[learned])
+            classifiers[torch.as_tensor(learned)] = self.learned_classifiers_[torch.as_tensor(rows)]
+        return classifiers
+
+    def _remember_classifiers(self) -> None:
+        self._known_classifiers = None
+        self._known_classifiers = self._classifiers(self.classes_)
+
+    @torch.no_grad()
+    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
+        scores = self.score_(self._on_device(X), self._classifiers(labels))
+        return np.asarray(scores.cpu().numpy())
+
+    def _know(self, table: ClassTable) -> None:
+        super()._know(table)
+        if getattr(self, "_known_classifiers", None) is not None:
+            self._remember_classifiers()
+
+    def _images_to_remember(self, X: ArrayLike | None, y: ArrayLike | None) -> tuple[Floats, Labels]:  # noqa: N803
+        if (X is None) != (y is None):
+            raise DataError("give X_seen and y_seen together, or neither.")
+        if X is None:
+            if self.__dict__.get("_training_images") is None:
+                raise DataError(
+                    "Algorithm 2 keeps the seen classes in memory by training on their images, and a loaded model does not "
+                    "carry them. Call adapt(..., X_seen=data.train.X, y_seen=data.train.y)."
+                )
+            return self._training_images
+        X, y = validate_data(self, X, y, reset=False, dtype=np.float32)  # noqa: N806
+        if not np.array_equal(np.unique(y), self.seen_classes_):
+            raise DataError("X_seen and y_seen must hold images of exactly the classes that the model was trained on.")
+        return X, y
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        modules = {"generator": self.generator_, "score": self.score_}
+        arrays = {
+            f"{prefix}.{name}": tensor.cpu().numpy()
+            for prefix, module in modules.items()
+            for name, tensor in module.state_dict().items()
+        }
+        arrays["generator.rectify"] = np.array(self.generator_.rectify)
+        if self.learned_classifiers_ is not None:
+            arrays["learned_classifiers"] = self.learned_classifiers_.cpu().numpy()
+        return arrays
+
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._build(rectify=bool(arrays["generator.rectify"]))
+        for prefix, module in (("generator", self.generator_), ("score", self.score_)):
+            module.load_state_dict({name: torch.from_numpy(arrays[f"{prefix}.{name}"]) for name in module.state_dict()})
+        if "learned_classifiers" in arrays:
+            self.learned_classifiers_ = self._on_device(arrays["learned_classifiers"])
+        self._remember_classifiers()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies and pickles carry what was learned, not the images it was learned from.
+        return {name: value for name, value in super().__getstate__().items() if name != "_training_images"}
+
+
+class _TasksOfSeenClasses(Objective):
+    """Eq. 3 over tasks of the seen classes (or, without tasks, over mini-batches of all of them)."""
+
+    def __init__(
+        self, generator: ClassifierGenerator, score: Score, vectors: Tensor, features: Tensor, y: Labels, settings: CVC
+    ) -> None:
+        trained = [*generator.parameters(), *score.parameters()]
+        super().__init__([parameter for parameter in trained if parameter.requires_grad])
+        self.generator, self.score = generator, score
+        self.vectors, self.features = vectors, features  # (s, a), (n, d)
+        self.places = np.unique(y, return_inverse=True)[1]
+        self.images = ClassImages.of(y)
+        self.settings = settings
+        self.classes_per_task = min(settings.classes_per_task, len(self.images.count))
+        if settings.episodic:
+            self.images.warn_of_small_classes(settings.images_per_class)
+
+    def draw(self, chunk: int, n_tasks: int) -> Draw:
+        """Line 1: classes, images of each, and local labels."""
+        rng = as_generator(derive_seed(self.settings.seed, "tasks", chunk))
+        size = self.settings.images_per_class
+        if not self.settings.episodic:
+            rows = draw_batches(len(self.places), n_tasks, self.settings.classes_per_task * size, rng)
+            classes = np.broadcast_to(np.arange(len(self.images.count)), (n_tasks, len(self.images.count)))
+            return {"classes": classes, "rows": rows, "labels": self.places[rows]}
+        classes, rows = draw_tasks(self.images, n_tasks, self.classes_per_task, size, rng)
+        labels = np.broadcast_to(np.arange(self.classes_per_task).repeat(size), (n_tasks, self.classes_per_task * size))
+        return {"classes": classes, "rows": rows.reshape(n_tasks, -1), "labels": labels}
+
+    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
+        """Line 2: generate the classifiers of the task's classes and classify its images."""
+        classifiers = self.generator(self.vectors[task["classes"]])  # (M, d)
+        return cross_entropy(self.score(self.features[task["rows"]], classifiers), task["labels"])
+
+
+def _places(labels: Labels, wanted: Labels) -> NDArray[np.int64]:
+    """The place of each wanted label among ``labels``; -1 for one that is not there."""
+    place = {label: k for k, label in enumerate(labels.tolist())}
+    return np.array([place.get(label, -1) for label in wanted.tolist()], dtype=np.int64)

@@ -1,0 +1,157 @@
+"""Whole runs: choose, train, look at the test data, and write down what was done.
+
+``honest`` (default): settings, number of tasks and the penalty on seen classes are chosen on validation classes, the
+model is trained again on all training images, and the test data are looked at once. ``paper``: the number of tasks is
+chosen on the test data, as the authors did; the record and every table say so.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from sightunseen.data.doctor import PASS, Finding
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.errors import SettingsError
+from sightunseen.evaluation import evaluate
+from sightunseen.methods.cvc import CVC
+from sightunseen.records import RunRecord
+from sightunseen.selection import (
+    BestOnTest,
+    Choice,
+    Hooks,
+    adaptation_on_validation_classes,
+    fixed,
+    no_hooks,
+    on_validation_classes,
+)
+
+PROTOCOLS = ("honest", "paper")
+FINAL_STAGE = "training on all seen classes"
+
+
+def run_training(
+    model: CVC,
+    data: ZeroShotDataset,
+    workspace: Path,
+    protocol: str = "honest",
+    select: bool = True,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    n_folds: int = 1,
+    points: int = 10,
+    findings: Iterable[Finding] = (),
+    hooks: Hooks = no_hooks,
+) -> CVC:
+    """Train ``model`` on ``data`` under a protocol; the run record is its ``record_``.
+
+    ``workspace`` is a folder for what must outlive an interruption; the caller removes it when the model is saved.
+    """
+    started = time.monotonic()
+    if protocol == "honest":
+        choice = on_validation_classes(model, data, grid, n_folds, points, hooks) if select else fixed()
+        model.set_params(**choice.settings)
+        images = data.train
+        model.fit(images.X, images.y, data.classes, hooks=hooks(FINAL_STAGE), stage=FINAL_STAGE, stop_after=choice.stop_after)
+    elif protocol == "paper":
+        model, choice = _train_the_authors_way(model, data, workspace, points, hooks)
+    else:
+        raise SettingsError(f"protocol must be one of {', '.join(PROTOCOLS)}; got '{protocol}'.")
+    record = RunRecord(
+        kind="train",
+        method=type(model).__name__,
+        settings=model.get_params(),
+        seed=model.seed,
+        protocol=protocol,
+        data=describe(data),
+        selection=choice.report,
+        findings=_notable(findings),
+        results=results_on_test(model, data),
+        history=tuple(model.losses_),
+        wall_seconds=round(time.monotonic() - started, 1),
+    )
+    model.record_ = record
+    return model
+
+
+def run_adaptation(
+    model: CVC,
+    data: ZeroShotDataset,
+    unlabelled: ArrayLike | None = None,
+    settings: Mapping[str, Any] | None = None,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    n_folds: int = 1,
+    findings: Iterable[Finding] = (),
+    hooks: Hooks = no_hooks,
+) -> CVC:
+    """Adapt a model to the unlabelled images of the unseen classes (Algorithm 2); the run record is its ``record_``.
+
+    Without ``unlabelled`` the test images of the unseen classes serve; their labels are used to report how many pseudo
+    labels were right, and for nothing else.
+    """
+    started = time.monotonic()
+    chosen, report = dict(settings or {}), fixed().report
+    if grid:
+        choice = adaptation_on_validation_classes(model, data, chosen, grid, n_folds, hooks)
+        chosen, report = {**chosen, **choice.settings}, choice.report
+    adapted = model.adapt(
+        data.test_unseen.X if unlabelled is None else unlabelled,
+        data.unseen,
+        X_seen=data.train.X,
+        y_seen=data.train.y,
+        true_labels=data.test_unseen.y if unlabelled is None else None,
+        hooks=hooks("adapting"),
+        **chosen,
+    )
+    adapted.record_ = RunRecord(
+        kind="adapt",
+        method=type(adapted).__name__,
+        settings={**adapted.get_params(), "adaptation": asdict(adapted.adaptation_)},
+        seed=adapted.adaptation_.seed,
+        protocol=model.record_.protocol if model.record_ else "honest",
+        data=describe(data),
+        selection=report,
+        findings=_notable(findings),
+        results=results_on_test(adapted, data),
+        history=tuple(adapted.history_),
+        parent=None if model.record_ is None else asdict(model.record_),
+        wall_seconds=round(time.monotonic() - started, 1),
+    )
+    return adapted
+
+
+def results_on_test(model: CVC, data: ZeroShotDataset) -> dict[str, float | None]:
+    """T1, U, S, H and AUSUC in percent; empty where the data have no test images."""
+    if not len(data.test_seen) and not len(data.test_unseen):
+        return {}
+    return evaluate(model, data).summary()
+
+
+def describe(data: ZeroShotDataset) -> dict[str, Any]:
+    """What a record says about its data."""
+    return {
+        "name": data.name,
+        "fingerprints": dict(data.sources),
+        "options": dict(data.options),
+        "semantics": data.classes.use,
+        "images": {"train": len(data.train), "test_seen": len(data.test_seen), "test_unseen": len(data.test_unseen)},
+        "classes": {"seen": len(data.seen), "unseen": len(data.unseen)},
+        "features": int(data.features.shape[1]),
+    }
+
+
+def _train_the_authors_way(
+    model: CVC, data: ZeroShotDataset, workspace: Path, points: int, hooks: Hooks
+) -> tuple[CVC, Choice]:
+    best = workspace / "best-on-test"
+    watch = [BestOnTest(model, data, best, points), *hooks(FINAL_STAGE)]
+    model.fit(data.train.X, data.train.y, data.classes, hooks=watch, stage=FINAL_STAGE)
+    kept = CVC.load(best)
+    kept.losses_, kept.curve_ = model.losses_, model.curve_
+    return kept, Choice({}, None, BestOnTest.report(model.curve_))
+
+
+def _notable(findings: Iterable[Finding]) -> tuple[dict[str, Any], ...]:
+    return tuple(finding.as_dict() for finding in findings if finding.level != PASS)

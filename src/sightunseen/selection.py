@@ -1,0 +1,162 @@
+"""How settings are chosen. Honestly, on validation classes; or as the authors did, on the test data, and then said so."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+
+from sightunseen.dataset import Fold, ZeroShotDataset
+from sightunseen.evaluation import evaluate
+from sightunseen.metrics import harmonic_mean
+from sightunseen.methods.cvc import CVC
+from sightunseen.training import Hook, Training
+
+POINTS = 10  # along training at which a model is measured
+
+Hooks = Callable[[str], Sequence[Hook]]  # the hooks of a stage, by its name
+
+
+def no_hooks(_stage: str) -> Sequence[Hook]:
+    """Nobody to tell."""
+    return ()
+
+
+class Measurements(Hook):
+    """Measure the model on a fold, or on test data, at evenly spaced points along training."""
+
+    def __init__(self, model: CVC, data: ZeroShotDataset | Fold, points: int = POINTS) -> None:
+        self.model = model
+        self.data = data
+        self.points = points
+
+    def on_chunk(self, training: Training) -> None:
+        """Note tasks, loss, T1, U, S, H, AUSUC, and the penalty on seen classes at which H is best, with that H."""
+        every = training.optimisation.n_tasks / self.points
+        due = int(training.tasks_done / every) > int((training.tasks_done - training.objective.chunk_size) / every)
+        if not due and not training.finished:
+            return
+        result = evaluate(self.model, self.data)
+        point: dict[str, Any] = {"tasks": training.tasks_done, "loss": training.losses[-1], **result.summary()}
+        if result.curve is not None:
+            penalty = result.curve.best_bonus()
+            point["best_penalty"] = self.model.seen_penalty + penalty
+            point["H_at_best_penalty"] = round(100 * harmonic_mean(*result.curve.at(penalty)), 2)
+        training.curve.append(point)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and how: ``settings`` to train with, ``stop_after`` tasks; ``report`` goes into the record."""
+
+    settings: Mapping[str, Any]
+    stop_after: int | None
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+
+def fixed() -> Choice:
+    """Nothing is chosen: the settings are taken as they are."""
+    return Choice({}, None, {"by": "nothing: settings as given"})
+
+
+def on_validation_classes(
+    model: CVC,
+    data: ZeroShotDataset,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    n_folds: int = 1,
+    points: int = POINTS,
+    hooks: Hooks = no_hooks,
+) -> Choice:
+    """Try every setting of the grid on folds whose validation classes play the unseen ones; test images take no part.
+
+    Chosen together: the setting, the number of tasks and the penalty on seen classes, by the H they reach on validation
+    classes, averaged over folds.
+    """
+    folds = data.validation_folds(n_folds, seed=model.seed)
+    tried = []
+    combinations = list(ParameterGrid(dict(grid or {})))
+    for number, settings in enumerate(combinations, start=1):
+        curves = []
+        for k, fold in enumerate(folds, start=1):
+            stage = f"validation {number} of {len(combinations)}, fold {k} of {len(folds)}"
+            trial = clone(model).set_params(**settings)
+            watch = [Measurements(trial, fold, points), *hooks(stage)]
+            trial.fit(fold.train.X, fold.train.y, fold.classes, hooks=watch, stage=stage)
+            curves.append(trial.curve_)
+        tried.append({"settings": settings, "points": [_mean(points) for points in zip(*curves, strict=True)]})
+    best_of = [max(entry["points"], key=lambda point: point["H_at_best_penalty"]) for entry in tried]
+    k = int(np.argmax([point["H_at_best_penalty"] for point in best_of]))
+    chosen, point = tried[k]["settings"], best_of[k]
+    report = {
+        "by": "H on validation classes",
+        "folds": _sizes(folds),
+        "tried": tried,
+        "chosen": {**chosen, "tasks": point["tasks"], "seen_penalty": point["best_penalty"]},
+        "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
+    }
+    return Choice({**chosen, "seen_penalty": point["best_penalty"]}, point["tasks"], report)
+
+
+def adaptation_on_validation_classes(
+    model: CVC,
+    data: ZeroShotDataset,
+    settings: Mapping[str, Any],
+    grid: Mapping[str, Sequence[Any]],
+    n_folds: int = 1,
+    hooks: Hooks = no_hooks,
+) -> Choice:
+    """Choose the settings of Algorithm 2: on each fold train as ``model`` was trained, adapt to the validation classes.
+
+    Chosen by H on the validation classes and the held-out images of the fold's training classes, averaged over folds.
+    """
+    folds = data.validation_folds(n_folds, seed=model.seed)
+    combinations = list(ParameterGrid(dict(grid)))
+    results: list[list[dict[str, Any]]] = [[] for _ in combinations]
+    for k, fold in enumerate(folds, start=1):
+        stage = f"validation, fold {k} of {len(folds)}"
+        start = clone(model).fit(fold.train.X, fold.train.y, fold.classes, hooks=hooks(stage), stage=stage)
+        for number, tried in enumerate(combinations, start=1):
+            stage = f"adapting {number} of {len(combinations)}, fold {k} of {len(folds)}"
+            adapted = start.adapt(fold.test_unseen.X, fold.unseen, hooks=hooks(stage), stage=stage, **{**settings, **tried})
+            results[number - 1].append(evaluate(adapted, fold).summary())
+    tried = [{"settings": c, "validation": _mean(r)} for c, r in zip(combinations, results, strict=True)]
+    best = max(tried, key=lambda entry: entry["validation"]["H"])
+    report = {"by": "H on validation classes", "folds": _sizes(folds), "tried": tried, "chosen": best["settings"]}
+    return Choice(best["settings"], None, report)
+
+
+class BestOnTest(Measurements):
+    """The authors' way: measure on the test data along training and keep the model of the best H."""
+
+    def __init__(self, model: CVC, data: ZeroShotDataset, folder: Path, points: int = POINTS) -> None:
+        super().__init__(model, data, points)
+        self.folder = folder
+
+    def on_chunk(self, training: Training) -> None:
+        """Measure, and keep the model in ``folder`` while it is the best so far."""
+        before = len(training.curve)
+        super().on_chunk(training)
+        if len(training.curve) > before and training.curve[-1] is _best_point(training.curve):
+            self.model.save(self.folder)
+
+    @staticmethod
+    def report(curve: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What the record says about this choice."""
+        return {"by": "H on the TEST data (the authors' way)", "chosen": dict(_best_point(curve)), "tried": list(curve)}
+
+
+def _best_point(curve: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return max(curve, key=lambda point: point["H"])
+
+
+def _mean(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The mean of every number over folds."""
+    mean = {name: float(np.mean([point[name] for point in points])) for name in points[0]}
+    return mean | ({"tasks": points[0]["tasks"]} if "tasks" in mean else {})
+
+
+def _sizes(folds: Sequence[Fold]) -> list[dict[str, int]]:
+    return [{"training_classes": len(f.seen), "validation_classes": len(f.unseen), "images": len(f.train)} for f in folds]

@@ -1,0 +1,84 @@
+"""Stopping and going on: a checkpoint is one safetensors file, its progress in the header, written atomically."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from sightunseen.errors import ModelError
+from sightunseen.files import written_atomically
+from sightunseen.training.loop import Hook, Training, TrainingInterrupted
+
+
+class Checkpoints(Hook):
+    """Save the run every ``seconds`` and when asked to stop; go on from what is saved.
+
+    Parameters
+    ----------
+    folder : where ``<stage>.safetensors`` files are kept.
+    identity : what the run is (data, settings). A checkpoint of another run is refused, not continued.
+    stop_asked : asked after every chunk; once it says yes, the run is saved and broken off.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        identity: str,
+        seconds: float = 15.0,
+        stop_asked: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.folder = folder
+        self.identity = identity
+        self.seconds = seconds
+        self.stop_asked = stop_asked
+        self._saved_at = time.monotonic()
+
+    def on_start(self, training: Training) -> None:
+        """Go on from the checkpoint of this stage, if there is one."""
+        path = self._path(training)
+        if not path.is_file():
+            return
+        try:
+            with safe_open(path, framework="pt") as file:
+                progress = json.loads(file.metadata()["progress"])
+                state = {name: file.get_tensor(name) for name in file.keys()}
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"checkpoint {path} is damaged: {error}. Delete {self.folder} and start again.") from error
+        if progress["identity"] != self.identity:
+            raise ModelError(
+                f"checkpoint {path} belongs to a run with other data or settings. Give the same ones to go on, "
+                f"or delete {self.folder} to start again."
+            )
+        training.restore(state, progress["tasks_done"], progress["losses"])
+        training.curve[:] = progress["curve"]
+        training.objective.notes[:] = progress["notes"]
+
+    def on_chunk(self, training: Training) -> None:
+        """Save when it is time, at the end, and when asked to stop."""
+        stop = self.stop_asked() and not training.finished
+        if stop or training.finished or time.monotonic() - self._saved_at >= self.seconds:
+            self.save(training)
+        if stop:
+            raise TrainingInterrupted(
+                f"stopped {training.stage} after {training.tasks_done:,} of {training.last:,} tasks; "
+                f"kept in {self.folder}. Go on with the same command and --resume."
+            )
+
+    def save(self, training: Training) -> None:
+        """Write the checkpoint of this stage."""
+        progress = {
+            "identity": self.identity,
+            "tasks_done": training.tasks_done,
+            "losses": training.losses,
+            "curve": training.curve,
+            "notes": training.objective.notes,
+        }
+        with written_atomically(self._path(training)) as temporary:
+            save_file(training.state(), temporary, metadata={"progress": json.dumps(progress)})
+        self._saved_at = time.monotonic()
+
+    def _path(self, training: Training) -> Path:
+        return self.folder / f"{training.stage.replace(' ', '-')}.safetensors"

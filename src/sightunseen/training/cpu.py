@@ -1,0 +1,66 @@
+"""The plain engine: one task, one eager step. Runs everywhere and is what the others are checked against."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from sightunseen.training.objective import Objective
+from sightunseen.training.optimisation import Optimisation
+
+
+class EagerEngine:
+    """Loss, gradient, clipping and fused Adam, step by step."""
+
+    def __init__(self, objective: Objective, optimisation: Optimisation) -> None:
+        self.objective = objective
+        self.optimisation = optimisation
+        self.optimiser = self._make_optimiser()
+
+    def run(self, tasks: Mapping[str, Tensor], first_task: int) -> float:
+        """Take one step a task; the sum of the losses."""
+        size = len(next(iter(tasks.values())))
+        total = torch.zeros((), device=self.objective.parameters[0].device)
+        for k in range(size):
+            self._set_learning_rate(self.optimisation.learning_rate_at(first_task + k))
+            total += self.step({name: array[k] for name, array in tasks.items()}).detach()
+        return float(total)
+
+    def step(self, task: Mapping[str, Tensor]) -> Tensor:
+        """One update of the parameters; the loss before it."""
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.objective.loss(task)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.optimisation.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.objective.parameters, self.optimisation.clip_norm)
+        self.optimiser.step()
+        return loss
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters and Adam's moments by the parameter's place: ``0.value``, ``0.exp_avg``, ``0.exp_avg_sq``, ``0.step``."""
+        found = {}
+        for place, parameter in enumerate(self.objective.parameters):
+            moments = self.optimiser.state[parameter]
+            for name, tensor in {"value": parameter.detach(), **moments}.items():
+                found[f"{place}.{name}"] = tensor.cpu().clone()
+        return found
+
+    @torch.no_grad()
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Take over a state that :meth:`state` gave."""
+        for place, parameter in enumerate(self.objective.parameters):
+            parameter.copy_(state[f"{place}.value"])
+            self.optimiser.state[parameter] = {
+                name: state[f"{place}.{name}"].to(parameter.device).clone() for name in ("step", "exp_avg", "exp_avg_sq")
+            }
+
+    def _make_optimiser(self) -> torch.optim.Adam:
+        return torch.optim.Adam(
+            self.objective.parameters,
+            lr=self.optimisation.learning_rate,
+            weight_decay=self.optimisation.weight_decay,
+            fused=True,
+        )
+
+    def _set_learning_rate(self, rate: float) -> None:
+        self.optimiser.param_groups[0]["lr"] = rate
