@@ -6,6 +6,8 @@ The names below are imported when they are first used, so that ``import sightuns
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sightunseen._version import __version__
+
 if TYPE_CHECKING:
     from sightunseen.classes import ClassTable
     from sightunseen.data import open_data
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from sightunseen.methods import load_model
     from sightunseen.methods.cvc import CVC
     from sightunseen.presets import preset
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "CVC": "methods.cvc",
@@ -35,7 +35,7 @@ _HOMES = {
     "zsl_accuracy": "evaluation",
 }
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - by name, the version last
     "CVC",
     "ClassTable",
     "Evaluation",
@@ -49,6 +49,7 @@ __all__ = [
     "open_data",
     "preset",
     "zsl_accuracy",
+    "__version__",
 ]
 
 
@@ -59,4 +60,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted(__all__)

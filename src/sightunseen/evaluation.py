@@ -53,9 +53,7 @@ def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluat
         curve = seen_unseen_curve(*both, candidates, data.seen)
         area = 100 * curve.area
     if unseen is None and seen is None:
-        raise DataError(
-            "there are no test images to evaluate on. Mark some in a 'split' column as test_seen and test_unseen."
-        )
+        raise DataError("there are no test images to evaluate on. Mark some in a 'split' column as test_seen and test_unseen.")
     return Evaluation(t1, u, s, h, area, by_class, curve)
 
 

@@ -68,9 +68,7 @@ class SeenUnseenCurve:
         return float(right if np.isinf(left) else (left + right) / 2)
 
 
-def seen_unseen_curve(
-    scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLike, seen: ArrayLike
-) -> SeenUnseenCurve:
+def seen_unseen_curve(scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLike, seen: ArrayLike) -> SeenUnseenCurve:
     """Sweep the bonus of the unseen classes exactly, through every value at which a prediction changes.
 
     Parameters

@@ -18,6 +18,7 @@ from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import SettingsError
 from sightunseen.evaluation import evaluate
 from sightunseen.methods.cvc import CVC
+from sightunseen.methods.transductive import Adaptation
 from sightunseen.records import RunRecord
 from sightunseen.selection import (
     BestOnTest,
@@ -28,9 +29,11 @@ from sightunseen.selection import (
     no_hooks,
     on_validation_classes,
 )
+from sightunseen.training import Hook
 
 PROTOCOLS = ("honest", "paper")
 FINAL_STAGE = "training on all seen classes"
+ADAPTING_STAGE = "adapting"
 
 
 def run_training(
@@ -49,16 +52,15 @@ def run_training(
 
     ``workspace`` is a folder for what must outlive an interruption; the caller removes it when the model is saved.
     """
+    _check_protocol(protocol)
     started = time.monotonic()
     if protocol == "honest":
         choice = on_validation_classes(model, data, grid, n_folds, points, hooks) if select else fixed()
         model.set_params(**choice.settings)
         images = data.train
         model.fit(images.X, images.y, data.classes, hooks=hooks(FINAL_STAGE), stage=FINAL_STAGE, stop_after=choice.stop_after)
-    elif protocol == "paper":
-        model, choice = _train_the_authors_way(model, data, workspace, points, hooks)
     else:
-        raise SettingsError(f"protocol must be one of {', '.join(PROTOCOLS)}; got '{protocol}'.")
+        model, choice = _train_the_authors_way(model, data, workspace, points, hooks)
     record = RunRecord(
         kind="train",
         method=type(model).__name__,
@@ -79,38 +81,52 @@ def run_training(
 def run_adaptation(
     model: CVC,
     data: ZeroShotDataset,
+    workspace: Path,
     unlabelled: ArrayLike | None = None,
     settings: Mapping[str, Any] | None = None,
     grid: Mapping[str, Sequence[Any]] | None = None,
     n_folds: int = 1,
+    protocol: str = "honest",
     findings: Iterable[Finding] = (),
     hooks: Hooks = no_hooks,
 ) -> CVC:
     """Adapt a model to the unlabelled images of the unseen classes (Algorithm 2); the run record is its ``record_``.
 
     Without ``unlabelled`` the test images of the unseen classes serve; their labels are used to report how many pseudo
-    labels were right, and for nothing else.
+    labels were right, and for nothing else. Under the protocol ``paper`` the round with the best H on test is kept.
     """
+    _check_protocol(protocol)
     started = time.monotonic()
     chosen, report = dict(settings or {}), fixed().report
     if grid:
         choice = adaptation_on_validation_classes(model, data, chosen, grid, n_folds, hooks)
         chosen, report = {**chosen, **choice.settings}, choice.report
+    best = workspace / "best-on-test"
+
+    def told(under_way: CVC) -> Sequence[Hook]:
+        rounds = Adaptation(**chosen).rounds
+        watch = [BestOnTest(under_way, data, best, rounds)] if protocol == "paper" else []
+        return [*watch, *hooks(ADAPTING_STAGE)]
+
     adapted = model.adapt(
         data.test_unseen.X if unlabelled is None else unlabelled,
         data.unseen,
         X_seen=data.train.X,
         y_seen=data.train.y,
         true_labels=data.test_unseen.y if unlabelled is None else None,
-        hooks=hooks("adapting"),
+        hooks=told,
+        stage=ADAPTING_STAGE,
         **chosen,
     )
+    if protocol == "paper":
+        report = BestOnTest.report(adapted.curve_)
+        adapted = _with_learned_weights_of(CVC.load(best), adapted)
     adapted.record_ = RunRecord(
         kind="adapt",
         method=type(adapted).__name__,
         settings={**adapted.get_params(), "adaptation": asdict(adapted.adaptation_)},
         seed=adapted.adaptation_.seed,
-        protocol=model.record_.protocol if model.record_ else "honest",
+        protocol=protocol if model.record_ is None else max(protocol, model.record_.protocol),  # once chosen on test, always so
         data=describe(data),
         selection=report,
         findings=_notable(findings),
@@ -142,15 +158,22 @@ def describe(data: ZeroShotDataset) -> dict[str, Any]:
     }
 
 
-def _train_the_authors_way(
-    model: CVC, data: ZeroShotDataset, workspace: Path, points: int, hooks: Hooks
-) -> tuple[CVC, Choice]:
+def _train_the_authors_way(model: CVC, data: ZeroShotDataset, workspace: Path, points: int, hooks: Hooks) -> tuple[CVC, Choice]:
     best = workspace / "best-on-test"
     watch = [BestOnTest(model, data, best, points), *hooks(FINAL_STAGE)]
     model.fit(data.train.X, data.train.y, data.classes, hooks=watch, stage=FINAL_STAGE)
-    kept = CVC.load(best)
-    kept.losses_, kept.curve_ = model.losses_, model.curve_
-    return kept, Choice({}, None, BestOnTest.report(model.curve_))
+    return _with_learned_weights_of(CVC.load(best), model), Choice({}, None, BestOnTest.report(model.curve_))
+
+
+def _with_learned_weights_of(best: CVC, model: CVC) -> CVC:
+    """``model`` as it was when ``best`` was saved, with the history of its whole training."""
+    model._take_arrays(best._arrays())
+    return model
+
+
+def _check_protocol(protocol: str) -> None:
+    if protocol not in PROTOCOLS:
+        raise SettingsError(f"protocol must be one of {', '.join(PROTOCOLS)}; got '{protocol}'.")
 
 
 def _notable(findings: Iterable[Finding]) -> tuple[dict[str, Any], ...]:

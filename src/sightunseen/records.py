@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from sightunseen import __version__
+from sightunseen._version import __version__
 from sightunseen.errors import ModelError
 
 RECORD_VERSION = 1

@@ -10,12 +10,12 @@ SCORES = ("cosine", "dot")
 
 
 def cosine_scores(features: Tensor, classifiers: Tensor, scale: Tensor | float) -> Tensor:
-    """scale * cos(x, w): (n, d), (c, d) -> (n, c); unchanged when a feature or a classifier changes length."""
+    """Scale * cos(x, w): (n, d), (c, d) -> (n, c); unchanged when a feature or a classifier changes length."""
     return scale * (functional.normalize(features, dim=-1) @ functional.normalize(classifiers, dim=-1).T)
 
 
 def dot_scores(features: Tensor, classifiers: Tensor) -> Tensor:
-    """x . w: (n, d), (c, d) -> (n, c)."""
+    """X . w: (n, d), (c, d) -> (n, c)."""
     return features @ classifiers.T
 
 

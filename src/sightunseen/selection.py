@@ -11,8 +11,8 @@ from sklearn.model_selection import ParameterGrid
 
 from sightunseen.dataset import Fold, ZeroShotDataset
 from sightunseen.evaluation import evaluate
-from sightunseen.metrics import harmonic_mean
 from sightunseen.methods.cvc import CVC
+from sightunseen.metrics import harmonic_mean
 from sightunseen.training import Hook, Training
 
 POINTS = 10  # along training at which a model is measured
@@ -120,7 +120,10 @@ def adaptation_on_validation_classes(
         start = clone(model).fit(fold.train.X, fold.train.y, fold.classes, hooks=hooks(stage), stage=stage)
         for number, tried in enumerate(combinations, start=1):
             stage = f"adapting {number} of {len(combinations)}, fold {k} of {len(folds)}"
-            adapted = start.adapt(fold.test_unseen.X, fold.unseen, hooks=hooks(stage), stage=stage, **{**settings, **tried})
+            told = hooks(stage)
+            adapted = start.adapt(
+                fold.test_unseen.X, fold.unseen, hooks=lambda _, told=told: told, stage=stage, **{**settings, **tried}
+            )
             results[number - 1].append(evaluate(adapted, fold).summary())
     tried = [{"settings": c, "validation": _mean(r)} for c, r in zip(combinations, results, strict=True)]
     best = max(tried, key=lambda entry: entry["validation"]["H"])

@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from sightunseen import __version__
+from sightunseen._version import __version__
 from sightunseen.cli import adapt, demo, evaluate, inspect, predict, train
 from sightunseen.errors import SightUnseenError
 

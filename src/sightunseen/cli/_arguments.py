@@ -11,7 +11,9 @@ from sightunseen.errors import SettingsError
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the data are and which of their files to use."""
     parser.add_argument("data", metavar="DATA", type=Path, help="benchmark folder, folder of tables, or table of features")
-    parser.add_argument("--features", default="res101", metavar="NAME", help="feature file of a benchmark folder (default: res101)")
+    parser.add_argument(
+        "--features", default="res101", metavar="NAME", help="a benchmark folder's feature file (default: res101)"
+    )
     parser.add_argument("--splits", default="att_splits", metavar="NAME", help="split file (default: att_splits)")
     parser.add_argument(
         "--semantics", metavar="NAME", help="class vectors: att (default), original_att, or FILE:KEY such as sent_splits:att"
@@ -34,6 +36,13 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=V1,V2,...",
         help="choose this setting among these values on validation classes; may be given several times",
     )
+    parser.add_argument(
+        "--protocol",
+        choices=("honest", "paper"),
+        default="honest",
+        help="paper: keep the model that is best on the test data, as the authors did, and say so (default: honest)",
+    )
+    parser.add_argument("--preset", default="fast", help="fast (default), or paper-awa1, -awa2, -cub, -sun, -apy")
     parser.add_argument("--folds", type=int, default=1, metavar="K", help="folds of validation classes (default: 1)")
     parser.add_argument(
         "--allow", action="append", default=[], metavar="CHECK", help="go on although the split doctor FAILs this check"

@@ -29,7 +29,9 @@ def prepare_output(args: argparse.Namespace) -> Path:
         raise StorageError(f"{out} exists. Choose another name, or give --overwrite to replace it when the run is done.")
     if args.resume:
         if not workspace.is_dir():
-            raise ModelError(f"there is nothing to resume: no checkpoint at {workspace}. Run the same command without --resume.")
+            raise ModelError(
+                f"there is nothing to resume: no checkpoint at {workspace}. Run the same command without --resume."
+            )
         return workspace
     if workspace.exists():
         if not args.overwrite:

@@ -12,9 +12,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     add_data_arguments(parser)
     add_run_arguments(parser)
-    parser.add_argument("--preset", default="fast", help="fast (default), or paper-awa1, -awa2, -cub, -sun, -apy")
     parser.add_argument(
-        "--unlabelled", type=Path, metavar="FILE", help="features of unlabelled images (default: the test images of unseen classes)"
+        "--unlabelled",
+        type=Path,
+        metavar="FILE",
+        help="features of unlabelled images (default: unseen classes' test images)",
     )
 
 
@@ -45,17 +47,20 @@ def run(args: argparse.Namespace) -> int:
     data, findings = open_examined(args, model.table_.use, args.allow)
     say_if_other_data(model, data)
     unlabelled = None if args.unlabelled is None else load_features(args.unlabelled)[0]
-    identity = {"settings": settings, "grid": grid, "data": describe(data), "model": str(args.model), "from": str(args.unlabelled)}
+    sources = {"model": str(args.model), "unlabelled": str(args.unlabelled), "data": describe(data)}
+    identity = {"settings": settings, "grid": grid, "folds": args.folds, "protocol": args.protocol, **sources}
     with stage_hooks(workspace, identity) as hooks:
-        adapted = run_adaptation(model, data, unlabelled, settings, grid, args.folds, findings, hooks)
+        adapted = run_adaptation(model, data, workspace, unlabelled, settings, grid, args.folds, args.protocol, findings, hooks)
     adapted.save(args.out)
     shutil.rmtree(workspace, ignore_errors=True)
     record = adapted.record_
     assert record is not None
     last = record.history[-1]
-    print(f"{len(record.history)} rounds; {last['pool']} images trusted in the last one, {last['changed_labels']} labels changed")
+    print(
+        f"{len(record.history)} rounds; {last['pool']} images trusted in the last one, {last['changed_labels']} labels changed"
+    )
     if record.results:
         rows = {"inductive": results_on_test(model, data), "transductive": record.results}
-        print_results(f"{data.name}, percent", rows)
+        print_results(f"{data.name}, protocol {record.protocol}, percent", rows)
     print(f"saved {args.out} after {record.wall_seconds:.0f} s")
     return 0

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     with stage_hooks(workspace, {"demo": args.seed}) as hooks:
         settings = {"hidden": 256, "n_tasks": 1000, "seed": args.seed}
         model = run_training(CVC(**settings), data, workspace, findings=examine(data), hooks=hooks)
-        adapted = run_adaptation(model, data, hooks=hooks)
+        adapted = run_adaptation(model, data, workspace, hooks=hooks)
     model.save(args.out / "model")
     adapted.save(args.out / "model-transductive")
     shutil.rmtree(workspace, ignore_errors=True)

@@ -38,7 +38,9 @@ def run(args: argparse.Namespace) -> int:
     print_results(f"{args.model} on {data.name}{protocol}, percent", {"": result.summary()})
     if args.per_class:
         rows = [(part, label, 100 * value) for part, found in result.by_class.items() for label, value in found.items()]
-        print_table("Accuracy by class, percent", ["setting", "class", "accuracy"], sorted(rows, key=lambda row: (row[0], -row[2])))
+        print_table(
+            "Accuracy by class, percent", ["setting", "class", "accuracy"], sorted(rows, key=lambda row: (row[0], -row[2]))
+        )
     return 0
 
 
@@ -60,6 +62,6 @@ def say_if_other_data(model: Any, data: Any) -> None:
     other += sorted(set(data.sources) - set(trained_on)) if trained_on else []
     if other:
         print(
-            f"note: {', '.join(other)}: not the files this model was trained on. Make sure that no test image was a training image.",
+            f"note: the model was not trained on {', '.join(other)}. Make sure that no test image was a training image.",
             file=sys.stderr,
         )

@@ -2,6 +2,12 @@
 
 import argparse
 import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sightunseen.data.doctor import Finding
+    from sightunseen.dataset import ZeroShotDataset
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if any(finding.level == FAIL for finding in findings) else 0
 
 
-def _describe(data):  # type: ignore[no-untyped-def]
+def _describe(data: "ZeroShotDataset") -> dict[str, Any]:
     return {
         "name": data.name,
         "images": {
@@ -51,7 +57,7 @@ def _describe(data):  # type: ignore[no-untyped-def]
     }
 
 
-def _print(description, findings):  # type: ignore[no-untyped-def]
+def _print(description: dict[str, Any], findings: "Sequence[Finding]") -> None:
     from sightunseen.cli._tables import print_table
 
     if description:
@@ -60,7 +66,7 @@ def _print(description, findings):  # type: ignore[no-untyped-def]
             *((f"classes, {part}", count) for part, count in description["classes"].items()),
             ("features", description["features"]),
             *((f"semantics '{name}'", size) for name, size in description["semantics"].items()),
-            *((f"sha256 of {name}", print_[:16]) for name, print_ in description["fingerprints"].items()),
+            *((f"sha256 of {name}", fingerprint[:16]) for name, fingerprint in description["fingerprints"].items()),
         ]
         print_table(description["name"], ["", "size"], sizes)
     rows = [(f.level, f.check, " ".join(part for part in (f.what, f.why, f.remedy) if part)) for f in findings]

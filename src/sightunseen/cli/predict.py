@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> int:
     features, names = load_features(args.features)
     answers = ranked(model, features, names, args.top, candidates)
     if args.out is not None:
-        rows = write_predictions(args.out, answers)
-        print(f"wrote {rows:,} rows for {len(names):,} images to {args.out}")
+        written = write_predictions(args.out, answers)
+        print(f"wrote {written:,} rows for {len(names):,} images to {args.out}")
         return 0
     rows = [row for batch in answers for row in zip(*(batch[name].tolist() for name in COLUMNS), strict=True)]
     shown = [(path, rank, label, round(100 * confidence, 1), seen) for path, rank, label, confidence, seen in islice(rows, 50)]

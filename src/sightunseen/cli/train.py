@@ -12,13 +12,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_arguments(parser)
     add_run_arguments(parser)
     parser.add_argument(
-        "--protocol",
-        choices=("honest", "paper"),
-        default="honest",
-        help="paper: keep the model that is best on the test data, as the authors did, and say so (default: honest)",
-    )
-    parser.add_argument("--preset", default="fast", help="fast (default), or paper-awa1, -awa2, -cub, -sun, -apy")
-    parser.add_argument(
         "--select", choices=("validation", "none"), default="validation", help="none: take the settings as they are"
     )
     parser.add_argument("--points", type=int, default=10, help="times the model is measured along training (default: 10)")

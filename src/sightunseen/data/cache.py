@@ -50,8 +50,9 @@ def cached_arrays(path: Path, convert: Callable[[Path], Arrays]) -> tuple[Arrays
 def content_fingerprint(path: Path) -> str:
     """The SHA-256 of a file; remembered while its size and time stamp stay the same."""
     status = path.stat()
-    signature = [str(path.resolve()), status.st_size, status.st_mtime_ns]
-    note = cache_folder() / "known" / f"{hashlib.sha256(signature[0].encode()).hexdigest()[:32]}.json"
+    place = str(path.resolve())
+    signature = [place, status.st_size, status.st_mtime_ns]
+    note = cache_folder() / "known" / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.json"
     try:
         known = json.loads(note.read_text("utf-8"))
         if known["signature"] == signature:

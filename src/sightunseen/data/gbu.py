@@ -57,9 +57,7 @@ def is_gbu_folder(folder: Path) -> bool:
     return folder.is_dir() and any(folder.glob("*splits*.mat"))
 
 
-def read_gbu(
-    folder: str | Path, features: str = "res101", splits: str = "att_splits", semantics: str = "att"
-) -> GBUFiles:
+def read_gbu(folder: str | Path, features: str = "res101", splits: str = "att_splits", semantics: str = "att") -> GBUFiles:
     """Read the files without judging them; what is missing is said."""
     folder = Path(folder)
     if not folder.is_dir():
@@ -101,7 +99,7 @@ def as_dataset(files: GBUFiles) -> ZeroShotDataset:
     """The data set that the files describe; content that cannot be one is an error."""
     labels = np.asarray(files.labels).astype(np.int64)
     n_classes = len(files.class_names)
-    if labels.size and not (1 <= labels.min() and labels.max() <= n_classes):
+    if labels.size and not (labels.min() >= 1 and labels.max() <= n_classes):
         raise DataError(
             f"{files.features_name}.mat: labels must run from 1 to {n_classes} (rows of the class list); found {labels.min()} "
             f"to {labels.max()}. If they count from zero, add one; if the file belongs to another data set, replace it."
@@ -117,7 +115,9 @@ def as_dataset(files: GBUFiles) -> ZeroShotDataset:
         files.features,
         label_names,
         classes,
-        *(rows[part] for part in PARTS),
+        train_rows=rows["trainval_loc"],
+        test_seen_rows=rows["test_seen_loc"],
+        test_unseen_rows=rows["test_unseen_loc"],
         listed_train=listed["train_loc"],
         listed_validation=listed["val_loc"],
         validation=_validation_pairs(files, label_names, listed, train),
@@ -158,8 +158,10 @@ def _existing(folder: Path, name: str, role: str, pattern: str, leave_out: str =
     if path.is_file():
         return path
     there = sorted(file.stem for file in folder.glob(pattern) if leave_out not in file.name)
-    remedy = f"It has {', '.join(there)}: choose with --{'features' if role == 'feature' else 'splits'}." if there else (
-        "It has none of that kind: it comes with xlsa17.zip, or from your own extraction."
+    remedy = (
+        f"It has {', '.join(there)}: choose with --{'features' if role == 'feature' else 'splits'}."
+        if there
+        else ("It has none of that kind: it comes with xlsa17.zip, or from your own extraction.")
     )
     raise DataError(f"the {role} file {path.name} is missing in {folder}. {remedy}")
 
@@ -168,7 +170,7 @@ def _rows(files: GBUFiles, part: str) -> Rows:
     if part not in files.splits:
         raise DataError(f"{files.splits_name}.mat has no '{part}'; it has {', '.join(sorted(files.splits))}.")
     rows = np.asarray(files.splits[part], dtype=np.intp) - 1  # the .mat indices count from one
-    if rows.size and not (0 <= rows.min() and rows.max() < len(files.labels)):
+    if rows.size and not (rows.min() >= 0 and rows.max() < len(files.labels)):
         raise DataError(
             f"{files.splits_name}.mat: {part} must hold indices from 1 to {len(files.labels)}; found {rows.min() + 1} to "
             f"{rows.max() + 1}. The split file and {files.features_name}.mat belong to different data sets."
@@ -189,13 +191,17 @@ def _class_names(folder: Path, splits: Arrays) -> tuple[str, ...]:
 def _in_order_of(names: tuple[str, ...], arrays: Arrays, key: str, path: Path) -> NDArray[np.float64]:
     """Class vectors of another file in the order of ``names``: by label where it has labels."""
     if key not in arrays:
-        raise DataError(f"{path} has no class vectors called '{key}'; it has att{', original_att' * ('original_att' in arrays)}.")
+        raise DataError(
+            f"{path} has no class vectors called '{key}'; it has att{', original_att' * ('original_att' in arrays)}."
+        )
     if "class_names" not in arrays:
         return np.asarray(arrays[key])
     row = {str(name): k for k, name in enumerate(arrays["class_names"])}
     missing = [name for name in names if name not in row]
     if missing:
-        raise DataError(f"{path} has no vector for {len(missing)} classes (first: '{missing[0]}'). Use a file of this data set.")
+        raise DataError(
+            f"{path} has no vector for {len(missing)} classes (first: '{missing[0]}'). Use a file of this data set."
+        )
     return np.asarray(arrays[key][[row[name] for name in names]])
 
 
@@ -206,7 +212,11 @@ def _attribute_names(files: GBUFiles) -> dict[str, list[str]]:
             continue
         # The lines are numbered: "1 has_bill_shape::dagger".
         names = [re.sub(r"^\s*\d+\s+", "", line) for line in lines]
-        return {kind: names for kind in ("att", "original_att") if kind in files.vectors and files.vectors[kind].shape[1] == len(names)}
+        return {
+            kind: names
+            for kind in ("att", "original_att")
+            if kind in files.vectors and files.vectors[kind].shape[1] == len(names)
+        }
     return {}
 
 

@@ -1,8 +1,9 @@
 """Features, labels and classes as tables: ``.npz``, ``.csv``, ``.parquet``; classes also as ``.json``."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from sightunseen.errors import DataError
 
 LABEL_COLUMNS = ("label", "class", "y")
 NAME_COLUMNS = ("path", "name", "image")
+T = TypeVar("T")
 Columns = dict[str, NDArray[Any]]
 
 
@@ -106,7 +108,7 @@ def _read(path: Path) -> Columns:
     raise DataError(f"{path} must end in .npz, .csv or .parquet; got '{path.suffix}'.")
 
 
-def _opened(path: Path, read: Any) -> Any:
+def _opened(path: Path, read: Callable[[], T]) -> T:
     if not path.is_file():
         raise DataError(f"there is no file {path}.")
     try:
@@ -138,7 +140,9 @@ def _feature_matrix(columns: Columns, path: Path) -> NDArray[Any]:
         if name not in special and column.ndim == 1 and np.issubdtype(column.dtype, np.number)
     }
     if not numbers:
-        raise DataError(f"{path} holds no features: expected an array X, or one column of numbers a feature; it has {_few(columns)}.")
+        raise DataError(
+            f"{path} holds no features: expected an array X, or one column of numbers a feature; it has {_few(columns)}."
+        )
     return np.column_stack(list(numbers.values()))
 
 

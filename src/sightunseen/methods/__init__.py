@@ -7,6 +7,8 @@ from sightunseen.methods._base import ZeroShotClassifier
 from sightunseen.methods.cvc import CVC
 from sightunseen.model_files import read_model
 
+__all__ = ["CVC", "METHODS", "ZeroShotClassifier", "load_model"]
+
 METHODS: dict[str, type[ZeroShotClassifier]] = {"CVC": CVC}
 
 

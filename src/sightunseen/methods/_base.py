@@ -62,7 +62,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         labels = self.candidates(candidates)
         best = [scores.argmax(axis=1) for scores in self._score_blocks(X, labels)]
-        return labels[np.concatenate(best)]
+        return np.asarray(labels[np.concatenate(best)])
 
     def decision_function(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:  # noqa: N803
         """Scores (n, c), one column a candidate; (n,) for a model of two classes without ``candidates``, as in scikit-learn."""
@@ -99,7 +99,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.table_.rows_of(labels)
         return labels
 
-    def _score_blocks(self, X: ArrayLike, labels: Labels) -> Iterator[Floats]:  # noqa: N803
+    def _score_blocks(self, X: Any, labels: Labels) -> Iterator[Floats]:  # noqa: N803
         penalty = getattr(self, "seen_penalty", 0.0) * np.isin(labels, self.seen_classes_).astype(np.float32)
         array = X if hasattr(X, "shape") else np.asarray(X)
         for start in range(0, max(len(array), 1) if array.ndim else 1, BLOCK):
@@ -123,18 +123,18 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: ClassTable | Mapping[Any, ArrayLike] | None,
     ) -> tuple[Floats, Labels]:
         """Check the input and learn the class table; returns features (n, d) and labels (n,)."""
-        X, y = validate_data(self, X, y, dtype=np.float32)  # noqa: N806
-        check_classification_targets(y)
+        features, labels = validate_data(self, X, y, dtype=np.float32)
+        check_classification_targets(labels)
         if classes is None:
-            table = ClassTable.one_hot(y)
+            table = ClassTable.one_hot(labels)
         else:
             table = classes if isinstance(classes, ClassTable) else ClassTable.from_mapping(classes)
-        self.seen_classes_ = np.unique(y)
+        self.seen_classes_ = np.unique(labels)
         table.rows_of(self.seen_classes_)
         _check_finite(table)
         self._know(table)
         self.record_ = None
-        return X, y
+        return features, labels
 
     def _know(self, table: ClassTable) -> None:
         self.table_ = table

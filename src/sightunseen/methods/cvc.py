@@ -1,13 +1,13 @@
 """CVC: conditional visual classification (Li, Min & Fu, ICCV 2019), Algorithm 1 and, by ``adapt``, Algorithm 2."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from sightunseen.classes import ClassTable, Labels
@@ -105,18 +105,16 @@ class CVC(ZeroShotClassifier):
         stop_after : end after this many tasks of the schedule.
         """
         self._check_settings()
-        X, y = self._begin_fit(X, y, classes)  # noqa: N806
+        X, y = images = self._begin_fit(X, y, classes)  # noqa: N806
         rectify = self.output == "relu" or (self.output == "auto" and bool((X >= 0).all()))
         self._build(rectify)
         objective = _TasksOfSeenClasses(
             self.generator_, self.score_, self._vectors_of(self.seen_classes_), self._on_device(X), y, self
         )
-        optimisation = Optimisation(
-            self.n_tasks, self.learning_rate, self.schedule, self.weight_decay, self.clip_norm
-        )
+        optimisation = Optimisation(self.n_tasks, self.learning_rate, self.schedule, self.weight_decay, self.clip_norm)
         training = train(objective, optimisation, hooks, stage, stop_after)
         self.losses_, self.curve_ = training.loss_curve(), training.curve
-        self._training_images = X, y
+        self._training_images = images
         self._remember_classifiers()
         return self
 
@@ -128,7 +126,7 @@ class CVC(ZeroShotClassifier):
         X_seen: ArrayLike | None = None,  # noqa: N803
         y_seen: ArrayLike | None = None,
         true_labels: ArrayLike | None = None,
-        hooks: Sequence[Hook] = (),
+        hooks: Callable[[Self], Sequence[Hook]] = lambda _: (),
         stage: str = "adapting",
         **settings: Any,
     ) -> Self:
@@ -139,6 +137,7 @@ class CVC(ZeroShotClassifier):
         X_unlabelled : (m, d) images of the candidates, without labels.
         X_seen, y_seen : the seen classes' images; those of ``fit`` unless given. A model loaded from disk needs them.
         true_labels : (m,) for analysis only: the share of right pseudo labels in ``history_``. They never reach training.
+        hooks : what is told how adapting goes, given the model under way.
         settings : those of :class:`~sightunseen.methods.transductive.Adaptation`.
         """
         unseen = self.candidates(candidates)
@@ -146,7 +145,7 @@ class CVC(ZeroShotClassifier):
             raise DataError("adapt learns about unseen classes; some of the candidates are seen classes. Leave those out.")
         X_seen, y_seen = self._images_to_remember(X_seen, y_seen)  # noqa: N806
         unlabelled = validate_data(self, X_unlabelled, reset=False, dtype=np.float32)
-        adapted = copy.deepcopy(self.set_params())
+        adapted: Self = copy.deepcopy(self)
         # The penalty was chosen for classifiers that never met unseen images; these have.
         adapted.seen_penalty = 0.0
         objective = SelfTraining(
@@ -160,7 +159,8 @@ class CVC(ZeroShotClassifier):
             Adaptation(**{"seed": self.seed, **settings}),
             None if true_labels is None else _places(unseen, np.asarray(true_labels)),
         )
-        training = train(objective, objective.adaptation.optimisation, hooks, stage)
+        adapted._known_classifiers, adapted.learned_classifiers_ = None, objective.seen_classifiers
+        training = train(objective, objective.adaptation.optimisation, hooks(adapted), stage)
         adapted.losses_, adapted.curve_, adapted.history_ = training.loss_curve(), training.curve, objective.notes
         adapted.adaptation_ = objective.adaptation
         adapted.learned_classifiers_ = objective.seen_classifiers.detach()
@@ -186,7 +186,9 @@ class CVC(ZeroShotClassifier):
 
     def _build(self, rectify: bool) -> None:
         """An untrained generator and score, and none of what an earlier fit learned."""
-        device = torch.device("cuda" if self.device == "auto" and torch.cuda.is_available() else self.device.replace("auto", "cpu"))
+        device = torch.device(
+            "cuda" if self.device == "auto" and torch.cuda.is_available() else self.device.replace("auto", "cpu")
+        )
         rng = torch.Generator().manual_seed(derive_seed(self.seed, "first weights"))
         sizes = self.table_.vectors.shape[1], self.hidden, int(self.n_features_in_)
         self.generator_ = ClassifierGenerator(*sizes, rectify, self.initialisation, rng).to(device)
@@ -236,10 +238,10 @@ class CVC(ZeroShotClassifier):
                     "carry them. Call adapt(..., X_seen=data.train.X, y_seen=data.train.y)."
                 )
             return self._training_images
-        X, y = validate_data(self, X, y, reset=False, dtype=np.float32)  # noqa: N806
-        if not np.array_equal(np.unique(y), self.seen_classes_):
+        features, labels = validate_data(self, X, y, reset=False, dtype=np.float32)
+        if not np.array_equal(np.unique(labels), self.seen_classes_):
             raise DataError("X_seen and y_seen must hold images of exactly the classes that the model was trained on.")
-        return X, y
+        return features, labels
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         modules = {"generator": self.generator_, "score": self.score_}
@@ -250,7 +252,7 @@ class CVC(ZeroShotClassifier):
         }
         arrays["generator.rectify"] = np.array(self.generator_.rectify)
         if self.learned_classifiers_ is not None:
-            arrays["learned_classifiers"] = self.learned_classifiers_.cpu().numpy()
+            arrays["learned_classifiers"] = self.learned_classifiers_.detach().cpu().numpy()
         return arrays
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -38,8 +38,8 @@ class Adaptation:
     rounds: int = 10
     tasks_per_round: int = 100
     peakiness: str = "score"
-    threshold: float = 1.2
-    best_per_class: int = 5
+    threshold: float = 1.1
+    best_per_class: int = 10
     loss: str = "gxe"
     q: float = 0.5
     classes_per_task: int = 32
@@ -96,7 +96,8 @@ def trusted_pool(scores: NDArray[Any], adaptation: Adaptation) -> Pool:
             # p_m / p_n = exp(s_m - s_n): the softmax's denominator cancels.
             trusted = first - second > np.log(adaptation.threshold)
         else:
-            trusted = first > adaptation.threshold * second
+            # A ratio of scores means something only above zero; a second best below it is no rival.
+            trusted = (first > 0) & (first > adaptation.threshold * np.maximum(second, 0))
     k = min(adaptation.best_per_class, n)
     if k:
         top = np.argpartition(-scores, k - 1, axis=0)[:k]  # (k, u)
@@ -221,7 +222,7 @@ class SelfTraining(Objective):
         labels = scores.argmax(axis=1)
         changed = int((labels != self.pseudo_labels).sum())
         self.pseudo_labels = labels
-        entry = {"round": len(self.notes) + 1, "pool": len(self.pool.rows), "changed_labels": changed}
+        entry: dict[str, Any] = {"round": len(self.notes) + 1, "pool": len(self.pool.rows), "changed_labels": changed}
         if self.true_places is not None:
             entry["pool_accuracy"] = float(np.mean(self.true_places[self.pool.rows] == self.pool.labels))
         self.notes.append(entry)

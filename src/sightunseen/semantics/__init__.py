@@ -1,0 +1,1 @@
+"""Class vectors: from what users have to what a generator reads."""

@@ -18,7 +18,7 @@ class GraphEngine(EagerEngine):
     def __init__(self, objective: Objective, optimisation: Optimisation) -> None:
         self.rate = torch.tensor(optimisation.learning_rate, device=objective.parameters[0].device)
         super().__init__(objective, optimisation)
-        self.stream = torch.cuda.Stream()
+        self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self.graph: torch.cuda.CUDAGraph | None = None
         self.task: dict[str, Tensor] = {}
         self.total = torch.zeros((), device=self.rate.device)

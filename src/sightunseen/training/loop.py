@@ -25,7 +25,8 @@ class TrainingInterrupted(SightUnseenError):
 class Training:
     """A training run under way: what is trained, how far it is, and the mean loss of every chunk so far.
 
-    ``curve`` is where hooks note what they measure along the way; it is kept in checkpoints. ``stage`` names this run among the several of one command; it ends after ``last`` tasks of the schedule.
+    ``curve`` is where hooks note what they measure along the way; it is kept in checkpoints. ``stage`` names this run among
+    the several of one command; it ends after ``last`` tasks of the schedule.
     """
 
     def __init__(self, objective: Objective, optimisation: Optimisation, stage: str, last: int) -> None:

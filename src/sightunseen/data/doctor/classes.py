@@ -28,7 +28,8 @@ def _class_vectors(data: ZeroShotDataset) -> Finding:
     if broken:
         what = f"{len(broken)} classes have NaN or infinite values in their vectors: {some(broken)}."
         return Finding("class-vectors", FAIL, what, "A generator cannot read them.", remedy)
-    what = f"all {len(present)} classes with images have a vector of {data.classes.vectors.shape[1]} numbers ('{data.classes.use}')."
+    size = data.classes.vectors.shape[1]
+    what = f"all {len(present)} classes with images have a vector of {size} numbers ('{data.classes.use}')."
     return Finding("class-vectors", PASS, what)
 
 
@@ -39,8 +40,10 @@ def _missing_attributes(data: ZeroShotDataset) -> Finding:
     if not marked or (vectors[vectors != -1] < 0).any():
         return Finding("missing-attributes", PASS, "no attribute is marked as missing.")
     rows = np.flatnonzero((vectors == -1).any(axis=1))
-    what = f"{marked} attribute values are -1, which marks missing ones, in {len(rows)} classes: {some(data.classes.labels[rows])}."
-    return Finding("missing-attributes", WARN, what, "They are read as numbers.", "Harmless when few; fill them if you know them.")
+    what = f"{marked} attribute values are -1, which marks missing ones, in {some(data.classes.labels[rows])}."
+    return Finding(
+        "missing-attributes", WARN, what, "They are read as numbers.", "Harmless when few; fill them if you know them."
+    )
 
 
 def _distinct_vectors(data: ZeroShotDataset) -> Finding:
@@ -52,7 +55,9 @@ def _distinct_vectors(data: ZeroShotDataset) -> Finding:
     distinct = len(np.unique(vectors, axis=0))
     if distinct < len(vectors):
         what = f"{len(vectors)} classes share {distinct} different vectors."
-        return Finding("distinct-vectors", WARN, what, "Classes of one vector cannot be told apart.", "Describe what sets them apart.")
+        return Finding(
+            "distinct-vectors", WARN, what, "Classes of one vector cannot be told apart.", "Describe what sets them apart."
+        )
     return Finding("distinct-vectors", PASS, "every class has a vector of its own.")
 
 
@@ -61,7 +66,9 @@ def _classes_without_images(data: ZeroShotDataset) -> Finding:
     if not len(idle) or not len(data.test_unseen_rows):
         return Finding("classes-without-images", PASS, f"{len(data.classes.labels)} classes in the table.")
     what = f"{len(idle)} classes of the table have no image at all: {some(idle)}."
-    return Finding("classes-without-images", WARN, what, "They can be predicted but not tested.", "Drop them if that is not meant.")
+    return Finding(
+        "classes-without-images", WARN, what, "They can be predicted but not tested.", "Drop them if that is not meant."
+    )
 
 
 def _class_order(data: ZeroShotDataset) -> Finding:

@@ -37,7 +37,7 @@ def _labels_in_range(files: GBUFiles) -> Finding:
     what = f"{outside} labels lie outside 1 to {n}: they run from {low} to {high}."
     off_by_one = low == 0 and high == n - 1
     remedy = "They count from zero: add one to every label." if off_by_one else "Use the feature file of this data set."
-    return Finding("labels-in-range", FAIL, what, "A label names a row of the class list; a wrong row is a wrong class.", remedy)
+    return Finding("labels-in-range", FAIL, what, "A label is a row of the class list; a wrong row is a wrong class.", remedy)
 
 
 def _indices_in_range(files: GBUFiles) -> Finding:
