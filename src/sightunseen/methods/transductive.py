@@ -42,9 +42,9 @@ class Adaptation:
     best_per_class: int = 10
     loss: str = "gxe"
     q: float = 0.5
-    classes_per_task: int = 32
+    classes_per_task: int = 64
     images_per_class: int = 4
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     schedule: str = "constant"
     weight_decay: float = 1e-5
     clip_norm: float | None = None
