@@ -35,9 +35,12 @@ class ClassTable:
         attribute_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
         use: str | None = None,
     ) -> None:
-        self.labels: Labels = np.asarray(labels)
+        self.labels: Labels = np.array(labels)
+        self.labels.flags.writeable = False
         if self.labels.ndim != 1 or self.labels.size == 0:
             raise DataError(f"a class table needs a list of labels; got an array of shape {self.labels.shape}.")
+        if len({isinstance(label, str) for label in np.asarray(labels, dtype=object).tolist()}) > 1:
+            raise DataError("the labels of a class table must be all text or all numbers; got both.")
         kinds = vectors if isinstance(vectors, Mapping) else {"attributes": vectors}
         if not kinds:
             raise DataError("a class table needs at least one kind of semantic vectors; got none.")
@@ -62,7 +65,7 @@ class ClassTable:
         sizes = {np.size(vector) for vector in vectors.values()}
         if len(sizes) > 1:
             raise DataError(f"all class vectors must have one length; found lengths {sorted(sizes)}.")
-        return cls(list(vectors), [np.asarray(vector, dtype=float) for vector in vectors.values()], attribute_names)
+        return cls(list(vectors), np.array(list(vectors.values()), dtype=object), attribute_names)
 
     @classmethod
     def one_hot(cls, labels: Iterable[Any]) -> "ClassTable":
@@ -119,13 +122,23 @@ class ClassTable:
             raise DataError(
                 f"new classes need vectors of length {self.vectors.shape[1]} ('{self.use}'); got {other.vectors.shape[1]}."
             )
-        labels = np.concatenate([self.labels, other.labels])
-        vectors = np.concatenate([self.vectors, other.vectors])
+        labels = self.labels.tolist() + other.labels.tolist()
+        vectors = np.concatenate([self.vectors, self._in_own_order(other)])
         return ClassTable(labels, {self.use: vectors}, self.attribute_names)
 
     def __repr__(self) -> str:
         kinds = ", ".join(f"{kind} ({array.shape[1]})" for kind, array in self.semantics.items())
         return f"ClassTable({len(self.labels)} classes; {kinds}; using {self.use})"
+
+    def _in_own_order(self, other: "ClassTable") -> Vectors:
+        """The vectors of another table with their columns in this table's order, where both name them."""
+        own, others = self.attribute_names, other.attribute_names
+        if own is None or others is None or own == others:
+            return other.vectors
+        if sorted(own) != sorted(others):
+            strange = sorted(set(others) - set(own)) or sorted(set(own) - set(others))
+            raise DataError(f"the new classes are described by other attributes than the table's: {_some(strange)}.")
+        return other.vectors[:, [others.index(name) for name in own]]
 
     def _checked(self, name: str, array: ArrayLike) -> Vectors:
         try:
@@ -140,6 +153,8 @@ class ClassTable:
         return vectors
 
     def _checked_names(self, kind: str, names: Sequence[str]) -> tuple[str, ...]:
+        if kind not in self.semantics:
+            raise DataError(f"attribute names are given for '{kind}'; the class table has {', '.join(self.semantics)}.")
         size = self.semantics[kind].shape[1]
         if len(names) != size:
             raise DataError(f"semantics '{kind}' has {size} dimensions but {len(names)} attribute names.")

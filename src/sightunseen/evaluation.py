@@ -21,7 +21,7 @@ class Evaluation:
     S: float | None  # per-class accuracy on seen classes, among all classes
     H: float | None  # harmonic mean of U and S
     AUSUC: float | None  # area under the seen-unseen curve
-    by_class: dict[str, dict[Any, float]] = field(default_factory=dict)  # ZSL, unseen, seen -> label -> accuracy
+    by_class: dict[str, dict[Any, float]] = field(default_factory=dict)  # zsl, unseen, seen -> label -> accuracy
     curve: SeenUnseenCurve | None = None
 
     def summary(self) -> dict[str, float | None]:

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sightunseen.errors import StorageError
@@ -60,14 +60,15 @@ def _swap_in(temporary: Path, path: Path) -> None:
         return
     # A folder cannot be renamed over a full one: the old one steps aside first and comes back if the new one fails.
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent)) / path.name
-    os.rename(path, aside)
     try:
+        os.rename(path, aside)
         os.rename(temporary, path)
-    except OSError:
-        os.rename(aside, path)
-        raise
+        shutil.rmtree(aside, ignore_errors=True)
     finally:
-        shutil.rmtree(aside.parent, ignore_errors=True)
+        if aside.exists() and not path.exists():
+            os.rename(aside, path)
+        with suppress(OSError):  # not empty only where the old folder could neither be replaced nor put back
+            aside.parent.rmdir()
 
 
 def _flush_to_disk(path: Path) -> None:

@@ -80,6 +80,11 @@ def seen_unseen_curve(scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLik
     """
     scores = np.asarray(scores, dtype=np.float64)
     y_true, candidates = np.asarray(y_true), np.asarray(candidates)
+    if scores.shape != (len(y_true), len(candidates)) or not np.isfinite(scores).all():
+        raise DataError(
+            f"the seen-unseen curve needs a finite score for each of {len(y_true)} images and {len(candidates)} candidates; "
+            f"got shape {scores.shape}, with {int((~np.isfinite(scores)).sum())} scores NaN or infinite."
+        )
     column_seen, image_seen = np.isin(candidates, seen), np.isin(y_true, seen)
     if not (column_seen.any() and (~column_seen).any() and image_seen.any() and (~image_seen).any()):
         raise DataError("the seen-unseen curve needs candidates and images of both seen and unseen classes.")
@@ -95,9 +100,10 @@ def seen_unseen_curve(scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLik
     lost = np.where(seen_right & image_seen, weight, 0.0)[order]
     last_of_ties = np.append(np.diff(margin[order]) > 0, True)
     unseen = np.concatenate([[0.0], np.cumsum(gained)[last_of_ties]])
-    seen_part = lost.sum() - np.concatenate([[0.0], np.cumsum(lost)[last_of_ties]])
+    total_lost = np.cumsum(lost)
+    seen_part = total_lost[-1] - np.concatenate([[0.0], total_lost[last_of_ties]])
     bonus = np.concatenate([[-np.inf], margin[order][last_of_ties]])
-    return SeenUnseenCurve(bonus, unseen, np.maximum(seen_part, 0.0))
+    return SeenUnseenCurve(bonus, unseen, seen_part)
 
 
 def ausuc(scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLike, seen: ArrayLike) -> float:

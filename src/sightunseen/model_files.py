@@ -1,7 +1,7 @@
 """A model is a folder: ``model.json`` (what it is), ``weights.safetensors`` (its arrays), ``record.json`` (its run).
 
 No pickle is ever loaded. The SHA-256 of the weights stands in ``model.json`` and that of ``model.json``'s own content
-beside it, so a changed byte in either is found before it can change an answer.
+beside it, so a changed byte is found before it can change an answer. The record is sealed in the same way.
 """
 
 import hashlib
@@ -37,26 +37,37 @@ class ModelFiles:
 
 
 def is_model_folder(path: Path) -> bool:
-    """Whether this folder was written by :func:`write_model`."""
+    """Whether this folder looks like a model's."""
     return (path / "model.json").is_file()
+
+
+def was_written_here(path: Path) -> bool:
+    """Whether this folder holds a model of ours, whole or not; TensorFlow.js, too, calls a file ``model.json``."""
+    try:
+        return bool(json.loads((path / "model.json").read_text("utf-8"))["format"] == FORMAT)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def write_model(path: Path, files: ModelFiles) -> None:
     """Write a model folder in one atomic step; an earlier model of that name is replaced, anything else is refused."""
-    weights = save_tensors({name: np.ascontiguousarray(array) for name, array in files.arrays.items()})
+    weights = save_tensors({name: np.asarray(array, order="C") for name, array in files.arrays.items()})
+    record = None if files.record is None else files.record.to_json()
     description = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "method": files.method,
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
+        "record_sha256": None if record is None else hashlib.sha256(record.encode()).hexdigest(),
         "content": files.content,
     }
+    description = json.loads(json.dumps(description, allow_nan=False))  # keys as they will be read back
     sealed = {"sha256": _seal(description), **description}
-    with folder_written_atomically(path, replaceable=is_model_folder) as folder:
+    with folder_written_atomically(path, replaceable=was_written_here) as folder:
         (folder / "model.json").write_text(json.dumps(sealed, indent=2, ensure_ascii=False, allow_nan=False), "utf-8")
         (folder / "weights.safetensors").write_bytes(weights)
-        if files.record is not None:
-            (folder / "record.json").write_text(files.record.to_json(), "utf-8")
+        if record is not None:
+            (folder / "record.json").write_text(record, "utf-8")
 
 
 def read_model(path: Path) -> ModelFiles:
@@ -76,13 +87,19 @@ def read_model(path: Path) -> ModelFiles:
         arrays = load_tensors(weights)
     except SafetensorError as error:
         raise _damaged(path / "weights.safetensors") from error
-    record = path / "record.json"
-    return ModelFiles(
-        description["method"],
-        description["content"],
-        arrays,
-        RunRecord.from_json(record.read_text("utf-8")) if record.is_file() else None,
-    )
+    return ModelFiles(description["method"], description["content"], arrays, _read_record(path, description["record_sha256"]))
+
+
+def _read_record(path: Path, fingerprint: str | None) -> RunRecord | None:
+    if fingerprint is None:
+        return None
+    try:
+        content = (path / "record.json").read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path} has no readable record.json: {error.strerror}. Copy the whole folder.") from error
+    if hashlib.sha256(content).hexdigest() != fingerprint:
+        raise _damaged(path / "record.json")
+    return RunRecord.from_json(content.decode("utf-8"))
 
 
 def _read_description(path: Path) -> dict[str, Any]:

@@ -67,11 +67,15 @@ def _write_table(path: Path, ending: str, batches: Iterator[Batch]) -> int:
     rows = 0
     with make(str(path), schema) as writer:
         for batch in batches:
-            text = {name: batch[name].astype(str) for name in ("path", "class")}
-            table = pyarrow.table({name: text.get(name, batch[name]) for name in COLUMNS}, schema=schema)
+            table = pyarrow.table(_as_text(batch), schema=schema)
             writer.write_table(table)
             rows += len(table)
     return rows
+
+
+def _as_text(batch: Batch) -> Batch:
+    """Names and labels as text, whatever they were: the same answer in every format."""
+    return {name: batch[name].astype(str) if name in ("path", "class") else batch[name] for name in COLUMNS}
 
 
 def _write_json(path: Path, batches: Iterator[Batch]) -> int:
@@ -79,7 +83,8 @@ def _write_json(path: Path, batches: Iterator[Batch]) -> int:
     with open(path, "w", encoding="utf-8") as file:
         file.write("[")
         for batch in batches:
-            for values in zip(*(batch[name].tolist() for name in COLUMNS), strict=True):
+            columns = _as_text(batch)
+            for values in zip(*(columns[name].tolist() for name in COLUMNS), strict=True):
                 file.write(",\n" if rows else "\n")
                 json.dump(dict(zip(COLUMNS, values, strict=True)), file, ensure_ascii=False)
                 rows += 1

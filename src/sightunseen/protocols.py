@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from sightunseen.data.doctor import PASS, Finding
 from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SettingsError
+from sightunseen.errors import DataError, SettingsError
 from sightunseen.evaluation import evaluate
 from sightunseen.methods.cvc import CVC
 from sightunseen.methods.transductive import Adaptation
@@ -23,17 +23,14 @@ from sightunseen.records import RunRecord
 from sightunseen.selection import (
     BestOnTest,
     Choice,
-    Hooks,
     adaptation_on_validation_classes,
     fixed,
-    no_hooks,
     on_validation_classes,
 )
 from sightunseen.training import Hook
 
 PROTOCOLS = ("honest", "paper")
 FINAL_STAGE = "training on all seen classes"
-ADAPTING_STAGE = "adapting"
 
 
 def run_training(
@@ -46,19 +43,19 @@ def run_training(
     n_folds: int = 1,
     points: int = 10,
     findings: Iterable[Finding] = (),
-    hooks: Hooks = no_hooks,
+    hooks: Sequence[Hook] = (),
 ) -> CVC:
     """Train ``model`` on ``data`` under a protocol; the run record is its ``record_``.
 
     ``workspace`` is a folder for what must outlive an interruption; the caller removes it when the model is saved.
     """
-    _check_protocol(protocol)
+    _check_protocol(protocol, data, grid)
     started = time.monotonic()
     if protocol == "honest":
         choice = on_validation_classes(model, data, grid, n_folds, points, hooks) if select else fixed()
         model.set_params(**choice.settings)
         images = data.train
-        model.fit(images.X, images.y, data.classes, hooks=hooks(FINAL_STAGE), stage=FINAL_STAGE, stop_after=choice.stop_after)
+        model.fit(images.X, images.y, data.classes, hooks=hooks, stage=FINAL_STAGE, stop_after=choice.stop_after)
     else:
         model, choice = _train_the_authors_way(model, data, workspace, points, hooks)
     record = RunRecord(
@@ -88,34 +85,30 @@ def run_adaptation(
     n_folds: int = 1,
     protocol: str = "honest",
     findings: Iterable[Finding] = (),
-    hooks: Hooks = no_hooks,
+    hooks: Sequence[Hook] = (),
 ) -> CVC:
     """Adapt a model to the unlabelled images of the unseen classes (Algorithm 2); the run record is its ``record_``.
 
     Without ``unlabelled`` the test images of the unseen classes serve; their labels are used to report how many pseudo
     labels were right, and for nothing else. Under the protocol ``paper`` the round with the best H on test is kept.
     """
-    _check_protocol(protocol)
+    _check_protocol(protocol, data, grid)
+    if unlabelled is None and not len(data.test_unseen):
+        raise DataError("there are no images of unseen classes to adapt to. Give their features (--unlabelled FILE).")
     started = time.monotonic()
     chosen, report = dict(settings or {}), fixed().report
     if grid:
         choice = adaptation_on_validation_classes(model, data, chosen, grid, n_folds, hooks)
         chosen, report = {**chosen, **choice.settings}, choice.report
     best = workspace / "best-on-test"
-
-    def told(under_way: CVC) -> Sequence[Hook]:
-        rounds = Adaptation(**chosen).rounds
-        watch = [BestOnTest(under_way, data, best, rounds)] if protocol == "paper" else []
-        return [*watch, *hooks(ADAPTING_STAGE)]
-
+    watch = [BestOnTest(data, best, Adaptation(**chosen).rounds)] if protocol == "paper" else []
     adapted = model.adapt(
         data.test_unseen.X if unlabelled is None else unlabelled,
         data.unseen,
         X_seen=data.train.X,
         y_seen=data.train.y,
         true_labels=data.test_unseen.y if unlabelled is None else None,
-        hooks=told,
-        stage=ADAPTING_STAGE,
+        hooks=[*watch, *hooks],
         **chosen,
     )
     if protocol == "paper":
@@ -126,7 +119,7 @@ def run_adaptation(
         method=type(adapted).__name__,
         settings={**adapted.get_params(), "adaptation": asdict(adapted.adaptation_)},
         seed=adapted.adaptation_.seed,
-        protocol=protocol if model.record_ is None else max(protocol, model.record_.protocol),  # once chosen on test, always so
+        protocol="paper" if "paper" in (protocol, model.record_ and model.record_.protocol) else "honest",
         data=describe(data),
         selection=report,
         findings=_notable(findings),
@@ -158,9 +151,11 @@ def describe(data: ZeroShotDataset) -> dict[str, Any]:
     }
 
 
-def _train_the_authors_way(model: CVC, data: ZeroShotDataset, workspace: Path, points: int, hooks: Hooks) -> tuple[CVC, Choice]:
+def _train_the_authors_way(
+    model: CVC, data: ZeroShotDataset, workspace: Path, points: int, hooks: Sequence[Hook]
+) -> tuple[CVC, Choice]:
     best = workspace / "best-on-test"
-    watch = [BestOnTest(model, data, best, points), *hooks(FINAL_STAGE)]
+    watch = [BestOnTest(data, best, points), *hooks]
     model.fit(data.train.X, data.train.y, data.classes, hooks=watch, stage=FINAL_STAGE)
     return _with_learned_weights_of(CVC.load(best), model), Choice({}, None, BestOnTest.report(model.curve_))
 
@@ -171,9 +166,13 @@ def _with_learned_weights_of(best: CVC, model: CVC) -> CVC:
     return model
 
 
-def _check_protocol(protocol: str) -> None:
+def _check_protocol(protocol: str, data: ZeroShotDataset, grid: Mapping[str, Sequence[Any]] | None) -> None:
     if protocol not in PROTOCOLS:
         raise SettingsError(f"protocol must be one of {', '.join(PROTOCOLS)}; got '{protocol}'.")
+    if protocol == "paper" and grid:
+        raise SettingsError("settings are searched for on validation classes only; leave --search out, or --protocol paper.")
+    if protocol == "paper" and not (len(data.test_seen) and len(data.test_unseen)):
+        raise DataError("the paper's protocol chooses on test images of seen and unseen classes, and these data lack some.")
 
 
 def _notable(findings: Iterable[Finding]) -> tuple[dict[str, Any], ...]:

@@ -13,7 +13,9 @@ def derive_seed(seed: int, *names: object) -> int:
     >>> derive_seed(0, "tasks", 3) == derive_seed(0, "tasks", 4)
     False
     """
-    text = "/".join([str(seed), *map(str, names)])
+    # Escaped, so that ("a/b",) and ("a", "b") are different names.
+    parts = [str(name).replace("\\", "\\\\").replace("/", "\\/") for name in (seed, *names)]
+    text = "/".join(parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 

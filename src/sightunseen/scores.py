@@ -25,7 +25,7 @@ class Score(nn.Module):
     def __init__(self, kind: str, initial_scale: float) -> None:
         super().__init__()
         if kind not in SCORES:
-            raise SettingsError(f"score must be one of {', '.join(SCORES)}; got '{kind}'.")
+            raise SettingsError(f"similarity must be one of {', '.join(SCORES)}; got '{kind}'.")
         self.kind = kind
         self.scale = nn.Parameter(torch.tensor(float(initial_scale)), requires_grad=kind == "cosine")
 

@@ -1,6 +1,6 @@
 """How settings are chosen. Honestly, on validation classes; or as the authors did, on the test data, and then said so."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from sightunseen.dataset import Fold, ZeroShotDataset
+from sightunseen.errors import DataError
 from sightunseen.evaluation import evaluate
 from sightunseen.methods.cvc import CVC
 from sightunseen.metrics import harmonic_mean
@@ -17,19 +18,11 @@ from sightunseen.training import Hook, Training
 
 POINTS = 10  # along training at which a model is measured
 
-Hooks = Callable[[str], Sequence[Hook]]  # the hooks of a stage, by its name
-
-
-def no_hooks(_stage: str) -> Sequence[Hook]:
-    """Nobody to tell."""
-    return ()
-
 
 class Measurements(Hook):
     """Measure the model on a fold, or on test data, at evenly spaced points along training."""
 
-    def __init__(self, model: CVC, data: ZeroShotDataset | Fold, points: int = POINTS) -> None:
-        self.model = model
+    def __init__(self, data: ZeroShotDataset | Fold, points: int = POINTS) -> None:
         self.data = data
         self.points = points
 
@@ -39,11 +32,11 @@ class Measurements(Hook):
         due = int(training.tasks_done / every) > int((training.tasks_done - training.objective.chunk_size) / every)
         if not due and not training.finished:
             return
-        result = evaluate(self.model, self.data)
+        result = evaluate(training.model, self.data)
         point: dict[str, Any] = {"tasks": training.tasks_done, "loss": training.losses[-1], **result.summary()}
         if result.curve is not None:
             penalty = result.curve.best_bonus()
-            point["best_penalty"] = self.model.seen_penalty + penalty
+            point["best_penalty"] = training.model.seen_penalty + penalty
             point["H_at_best_penalty"] = round(100 * harmonic_mean(*result.curve.at(penalty)), 2)
         training.curve.append(point)
 
@@ -68,14 +61,14 @@ def on_validation_classes(
     grid: Mapping[str, Sequence[Any]] | None = None,
     n_folds: int = 1,
     points: int = POINTS,
-    hooks: Hooks = no_hooks,
+    hooks: Sequence[Hook] = (),
 ) -> Choice:
     """Try every setting of the grid on folds whose validation classes play the unseen ones; test images take no part.
 
     Chosen together: the setting, the number of tasks and the penalty on seen classes, by the H they reach on validation
     classes, averaged over folds.
     """
-    folds = data.validation_folds(n_folds, seed=model.seed)
+    folds = _usable_folds(data, n_folds, model.seed)
     tried = []
     combinations = list(ParameterGrid(dict(grid or {})))
     for number, settings in enumerate(combinations, start=1):
@@ -83,7 +76,7 @@ def on_validation_classes(
         for k, fold in enumerate(folds, start=1):
             stage = f"validation {number} of {len(combinations)}, fold {k} of {len(folds)}"
             trial = clone(model).set_params(**settings)
-            watch = [Measurements(trial, fold, points), *hooks(stage)]
+            watch = [Measurements(fold, points), *hooks]
             trial.fit(fold.train.X, fold.train.y, fold.classes, hooks=watch, stage=stage)
             curves.append(trial.curve_)
         tried.append({"settings": settings, "points": [_mean(points) for points in zip(*curves, strict=True)]})
@@ -106,24 +99,23 @@ def adaptation_on_validation_classes(
     settings: Mapping[str, Any],
     grid: Mapping[str, Sequence[Any]],
     n_folds: int = 1,
-    hooks: Hooks = no_hooks,
+    hooks: Sequence[Hook] = (),
 ) -> Choice:
     """Choose the settings of Algorithm 2: on each fold train as ``model`` was trained, adapt to the validation classes.
 
     Chosen by H on the validation classes and the held-out images of the fold's training classes, averaged over folds.
     """
-    folds = data.validation_folds(n_folds, seed=model.seed)
+    folds = _usable_folds(data, n_folds, model.seed)
     combinations = list(ParameterGrid(dict(grid)))
     results: list[list[dict[str, Any]]] = [[] for _ in combinations]
     for k, fold in enumerate(folds, start=1):
         stage = f"validation, fold {k} of {len(folds)}"
-        start = clone(model).fit(fold.train.X, fold.train.y, fold.classes, hooks=hooks(stage), stage=stage)
+        start = clone(model).fit(
+            fold.train.X, fold.train.y, fold.classes, hooks=hooks, stage=stage, stop_after=model.n_tasks_ or None
+        )
         for number, tried in enumerate(combinations, start=1):
             stage = f"adapting {number} of {len(combinations)}, fold {k} of {len(folds)}"
-            told = hooks(stage)
-            adapted = start.adapt(
-                fold.test_unseen.X, fold.unseen, hooks=lambda _, told=told: told, stage=stage, **{**settings, **tried}
-            )
+            adapted = start.adapt(fold.test_unseen.X, fold.unseen, hooks=hooks, stage=stage, **{**settings, **tried})
             results[number - 1].append(evaluate(adapted, fold).summary())
     tried = [{"settings": c, "validation": _mean(r)} for c, r in zip(combinations, results, strict=True)]
     best = max(tried, key=lambda entry: entry["validation"]["H"])
@@ -134,8 +126,8 @@ def adaptation_on_validation_classes(
 class BestOnTest(Measurements):
     """The authors' way: measure on the test data along training and keep the model of the best H."""
 
-    def __init__(self, model: CVC, data: ZeroShotDataset, folder: Path, points: int = POINTS) -> None:
-        super().__init__(model, data, points)
+    def __init__(self, data: ZeroShotDataset, folder: Path, points: int = POINTS) -> None:
+        super().__init__(data, points)
         self.folder = folder
 
     def on_chunk(self, training: Training) -> None:
@@ -143,7 +135,9 @@ class BestOnTest(Measurements):
         before = len(training.curve)
         super().on_chunk(training)
         if len(training.curve) > before and training.curve[-1] is _best_point(training.curve):
-            self.model.save(self.folder)
+            if training.model.learned_classifiers_ is None:
+                training.model.n_tasks_ = training.tasks_done
+            training.model.save(self.folder)
 
     @staticmethod
     def report(curve: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -153,6 +147,16 @@ class BestOnTest(Measurements):
 
 def _best_point(curve: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return max(curve, key=lambda point: point["H"])
+
+
+def _usable_folds(data: ZeroShotDataset, n_folds: int, seed: int) -> list[Fold]:
+    folds = data.validation_folds(n_folds, seed)
+    if not all(len(fold.test_seen) for fold in folds):
+        raise DataError(
+            "choosing on validation classes holds out a fifth of each seen class's images, but every class has a single "
+            "image. Add images, or train with fixed settings (--select none)."
+        )
+    return folds
 
 
 def _mean(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

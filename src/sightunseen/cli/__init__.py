@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 
 from sightunseen._version import __version__
@@ -18,7 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     parsed = build_parser().parse_args(arguments)
     try:
-        return int(parsed.run(parsed))
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            return int(parsed.run(parsed))
     except (SightUnseenError, OSError) as error:
         if parsed.debug:
             raise
@@ -58,6 +61,10 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_arguments(parser_of_command)
         parser_of_command.set_defaults(run=command.run)
     return parser
+
+
+def _show_warning(message: Warning | str, *_where: object) -> None:
+    print(f"note: {message}", file=sys.stderr)
 
 
 def _is_interruption(error: Exception) -> bool:

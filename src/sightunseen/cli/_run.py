@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sightunseen.errors import ModelError, StorageError
-from sightunseen.selection import Hooks
+from sightunseen.model_files import was_written_here
 from sightunseen.training import Hook, Training
 from sightunseen.training.checkpoints import Checkpoints
 
@@ -25,6 +25,8 @@ def prepare_output(args: argparse.Namespace) -> Path:
     """Check that the run may write where it is told to, before any work; returns the folder of its checkpoints."""
     out: Path = args.out
     workspace = out.with_name(out.name + ".checkpoint")
+    if out.exists() and not was_written_here(out):
+        raise StorageError(f"{out} exists and is not a model of sightunseen; it is left alone. Choose another name.")
     if out.exists() and not args.overwrite:
         raise StorageError(f"{out} exists. Choose another name, or give --overwrite to replace it when the run is done.")
     if args.resume:
@@ -43,15 +45,11 @@ def prepare_output(args: argparse.Namespace) -> Path:
 
 
 @contextmanager
-def stage_hooks(workspace: Path, identity: dict[str, Any]) -> Iterator[Hooks]:
-    """Yield a function that gives the hooks of a stage: a progress bar and checkpoints; a first Ctrl-C is caught."""
+def long_work(workspace: Path, identity: dict[str, Any]) -> Iterator[Sequence[Hook]]:
+    """Yield the hooks of a run, a progress bar and checkpoints; a first Ctrl-C is caught and ends in a checkpoint."""
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
     with _ctrl_c() as asked:
-
-        def hooks(_stage: str) -> Sequence[Hook]:
-            return [ProgressBar(), Checkpoints(workspace, digest, stop_asked=lambda: bool(asked))]
-
-        yield hooks
+        yield [ProgressBar(), Checkpoints(workspace, digest, stop_asked=lambda: bool(asked))]
 
 
 class ProgressBar(Hook):

@@ -26,11 +26,12 @@ def run(args: argparse.Namespace) -> int:
 
     from sightunseen.cli._arguments import check_names, parse_grid, parse_settings
     from sightunseen.cli._data import open_examined
-    from sightunseen.cli._run import prepare_output, stage_hooks
+    from sightunseen.cli._run import long_work, prepare_output
     from sightunseen.cli._tables import print_results
     from sightunseen.cli.evaluate import check_semantics, say_if_other_data
     from sightunseen.data.tables import load_features
     from sightunseen.errors import ModelError
+    from sightunseen.files import sha256_of
     from sightunseen.methods import load_model
     from sightunseen.methods.cvc import CVC
     from sightunseen.methods.transductive import Adaptation
@@ -47,9 +48,10 @@ def run(args: argparse.Namespace) -> int:
     data, findings = open_examined(args, model.table_.use, args.allow)
     say_if_other_data(model, data)
     unlabelled = None if args.unlabelled is None else load_features(args.unlabelled)[0]
-    sources = {"model": str(args.model), "unlabelled": str(args.unlabelled), "data": describe(data)}
+    images = None if args.unlabelled is None else sha256_of(args.unlabelled)
+    sources = {"model": sha256_of(args.model / "weights.safetensors"), "unlabelled": images, "data": describe(data)}
     identity = {"settings": settings, "grid": grid, "folds": args.folds, "protocol": args.protocol, **sources}
-    with stage_hooks(workspace, identity) as hooks:
+    with long_work(workspace, identity) as hooks:
         adapted = run_adaptation(model, data, workspace, unlabelled, settings, grid, args.folds, args.protocol, findings, hooks)
     adapted.save(args.out)
     shutil.rmtree(workspace, ignore_errors=True)

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make a world, train honestly, evaluate, adapt, predict."""
-    from sightunseen.cli._run import stage_hooks
+    from sightunseen.cli._run import long_work
     from sightunseen.cli._tables import print_results
     from sightunseen.data.doctor import examine
     from sightunseen.data.worlds import World, make_world
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         f"{sizes['classes']['unseen']} unseen classes known only by {data.classes.vectors.shape[1]} attributes each."
     )
     workspace = args.out / "work"
-    with stage_hooks(workspace, {"demo": args.seed}) as hooks:
+    with long_work(workspace, {"demo": args.seed}) as hooks:
         settings = {"hidden": 256, "n_tasks": 1000, "seed": args.seed}
         model = run_training(CVC(**settings), data, workspace, findings=examine(data), hooks=hooks)
         adapted = run_adaptation(model, data, workspace, hooks=hooks)

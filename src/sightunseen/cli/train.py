@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, save, and say what came out."""
     from sightunseen.cli._arguments import check_names, parse_grid, parse_settings
     from sightunseen.cli._data import open_examined
-    from sightunseen.cli._run import prepare_output, stage_hooks
+    from sightunseen.cli._run import long_work, prepare_output
     from sightunseen.methods.cvc import CVC
     from sightunseen.presets import preset
     from sightunseen.protocols import describe, run_training
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         "n_folds": args.folds,
         "points": args.points,
     }
-    with stage_hooks(workspace, {"settings": settings, "data": describe(data), **options}) as hooks:
+    with long_work(workspace, {"settings": settings, "data": describe(data), **options}) as hooks:
         model = run_training(CVC(**settings), data, workspace, findings=findings, hooks=hooks, **options)
     model.save(args.out)
     shutil.rmtree(workspace, ignore_errors=True)

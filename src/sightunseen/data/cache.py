@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from sightunseen.errors import StorageError
 from sightunseen.files import folder_written_atomically, sha256_of, written_atomically
 
-LAYOUT = "1"  # part of every key; raised when the arrays made from a file change
+CONTENTS = "contents.json"  # the names of an entry's arrays
+LAYOUT = "2"  # part of every key; raised when the arrays made from a file change
 RACY_SECONDS = 2.0  # a file changed this shortly before it was read may change again without a new time stamp
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -34,17 +35,28 @@ def cached_arrays(path: Path, convert: Callable[[Path], Arrays]) -> tuple[Arrays
     """The arrays that ``convert`` makes of a file, and the file's fingerprint (SHA-256 of its content)."""
     fingerprint = content_fingerprint(path)
     folder = cache_folder() / f"{fingerprint[:32]}-{convert.__name__}-{LAYOUT}"
-    if not folder.is_dir():
-        arrays = convert(path)
-        try:
-            with folder_written_atomically(folder, replaceable=lambda _: True) as temporary:
-                for name, array in arrays.items():
-                    np.save(temporary / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
-        except StorageError as error:
-            warnings.warn(f"the cache cannot be used, loading will stay slow: {error}", stacklevel=2)
-            return arrays, fingerprint
-    opened = {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in folder.glob("*.npy")}
-    return opened, fingerprint
+    opened = _opened(folder)
+    if opened is not None:
+        return opened, fingerprint
+    arrays = convert(path)
+    try:
+        with folder_written_atomically(folder, replaceable=lambda _: True) as temporary:
+            for name, array in arrays.items():
+                np.save(temporary / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+            (temporary / CONTENTS).write_text(json.dumps(sorted(arrays)), "utf-8")
+    except StorageError as error:
+        warnings.warn(f"the cache cannot be used, loading will stay slow: {error}", stacklevel=2)
+        return arrays, fingerprint
+    return _opened(folder) or arrays, fingerprint
+
+
+def _opened(folder: Path) -> Arrays | None:
+    """The arrays of an entry, memory-mapped; None where it is not there or not whole."""
+    try:
+        names = json.loads((folder / CONTENTS).read_text("utf-8"))
+        return {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
+    except (OSError, ValueError, EOFError):
+        return None
 
 
 def content_fingerprint(path: Path) -> str:

@@ -59,7 +59,7 @@ def is_gbu_folder(folder: Path) -> bool:
 
 def read_gbu(folder: str | Path, features: str = "res101", splits: str = "att_splits", semantics: str = "att") -> GBUFiles:
     """Read the files without judging them; what is missing is said."""
-    folder = Path(folder)
+    folder, features, splits = Path(folder), features.removesuffix(".mat"), splits.removesuffix(".mat")
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}. Download xlsa17.zip and give the path to one of xlsa17/data/*.")
     split_path = _existing(folder, splits, "split", "*splits*.mat")
@@ -71,6 +71,7 @@ def read_gbu(folder: str | Path, features: str = "res101", splits: str = "att_sp
     vectors = {key: split_arrays[key] for key in ("att", "original_att") if key in split_arrays}
     if ":" in semantics:
         other, key = semantics.split(":", 1)
+        other = other.removesuffix(".mat")
         path = _existing(folder, other, "semantics", "*splits*.mat")
         arrays, sources[path.name] = cached_arrays(path, split_file)
         vectors[semantics] = _in_order_of(names, arrays, key, path)
@@ -97,7 +98,10 @@ def read_gbu(folder: str | Path, features: str = "res101", splits: str = "att_sp
 
 def as_dataset(files: GBUFiles) -> ZeroShotDataset:
     """The data set that the files describe; content that cannot be one is an error."""
-    labels = np.asarray(files.labels).astype(np.int64)
+    given = np.asarray(files.labels)
+    if not (np.isfinite(given).all() and (given == np.round(given)).all()):
+        raise DataError(f"{files.features_name}.mat: labels must be whole numbers, rows of the class list from one.")
+    labels = given.astype(np.int64)
     n_classes = len(files.class_names)
     if labels.size and not (labels.min() >= 1 and labels.max() <= n_classes):
         raise DataError(
@@ -154,15 +158,15 @@ def split_file(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _existing(folder: Path, name: str, role: str, pattern: str, leave_out: str = "\0") -> Path:
-    path = folder / f"{name.removesuffix('.mat')}.mat"
+    path = folder / f"{name}.mat"
     if path.is_file():
         return path
     there = sorted(file.stem for file in folder.glob(pattern) if leave_out not in file.name)
-    remedy = (
-        f"It has {', '.join(there)}: choose with --{'features' if role == 'feature' else 'splits'}."
-        if there
-        else ("It has none of that kind: it comes with xlsa17.zip, or from your own extraction.")
-    )
+    if there:
+        option = {"feature": "--features", "split": "--splits"}.get(role, f"--{role}")
+        remedy = f"It has {', '.join(there)}: choose with {option}."
+    else:
+        remedy = "It has none of that kind: it comes with xlsa17.zip, or from your own extraction."
     raise DataError(f"the {role} file {path.name} is missing in {folder}. {remedy}")
 
 
@@ -242,4 +246,8 @@ def _validation_pairs(
 def _lines(path: Path) -> tuple[str, ...] | None:
     if not path.is_file():
         return None
-    return tuple(line.strip() for line in path.read_text("utf-8").splitlines() if line.strip())
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} must be text in UTF-8: {error}. Save it again as UTF-8.") from error
+    return tuple(line.strip() for line in text.splitlines() if line.strip())

@@ -54,5 +54,6 @@ def _from_hdf5(file: Any, node: Any) -> NDArray[Any]:
 
     if h5py.check_ref_dtype(node.dtype) is not None:
         # A cell array: references to arrays of UTF-16 code units.
-        return np.array(["".join(map(chr, np.ravel(file[cell][()]))) for cell in np.ravel(node[()])])
+        units = [np.ravel(file[cell][()]).astype("<u2") for cell in np.ravel(node[()])]
+        return np.array([text.tobytes().decode("utf-16-le") for text in units])
     return np.asarray(node[()]).T  # HDF5 keeps MATLAB's arrays transposed

@@ -36,10 +36,10 @@ def load_tables(features: str | Path, classes: str | Path | None = None) -> Zero
     labels = _first(columns, LABEL_COLUMNS)
     if labels is None:
         raise DataError(f"{path} has no column 'label' saying the class of each image; it has {_few(columns)}.")
-    sources = {path.name: content_fingerprint(path)}
+    sources = {f"features {path.name}": content_fingerprint(path)}
     if classes is not None:
         table = load_classes(classes)
-        sources[Path(classes).name] = content_fingerprint(Path(classes))
+        sources[f"classes {Path(classes).name}"] = content_fingerprint(Path(classes))
     elif {"class_labels", "class_vectors"} <= set(columns):
         table = ClassTable(_text(columns["class_labels"]), columns["class_vectors"], _names(columns.get("attribute_names")))
     else:
@@ -61,6 +61,8 @@ def load_features(path: str | Path) -> tuple[NDArray[Any], NDArray[Any]]:
     path = Path(path)
     if path.suffix == ".npy":
         array = _opened(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+        if array.ndim != 2 or not np.issubdtype(array.dtype, np.number):
+            raise DataError(f"{path} must be a table of numbers, one row an image; got {array.dtype} of shape {array.shape}.")
         return array, np.arange(len(array)).astype(str)
     columns = _read(path)
     matrix = _feature_matrix(columns, path)
@@ -100,7 +102,9 @@ def _read(path: Path) -> Columns:
     if path.suffix == ".csv":
         from pyarrow import csv
 
-        return _opened(path, lambda: _columns(csv.read_csv(path)))
+        # Left to guess, pyarrow reads the label 007 as the number 7.
+        as_text = csv.ConvertOptions(column_types=dict.fromkeys((*LABEL_COLUMNS[:2], "split", *NAME_COLUMNS), "string"))
+        return _opened(path, lambda: _columns(csv.read_csv(path, convert_options=as_text)))
     if path.suffix == ".parquet":
         from pyarrow import parquet
 
@@ -120,7 +124,7 @@ def _opened(path: Path, read: Callable[[], T]) -> T:
 
 
 def _read_npz(path: Path) -> Columns:
-    with np.load(path, allow_pickle=False) as file:
+    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
 
@@ -132,13 +136,16 @@ def _feature_matrix(columns: Columns, path: Path) -> NDArray[Any]:
     for name in ("X", "features"):
         if name in columns:
             column = columns[name]
+            lengths = {np.size(row) for row in column} if column.dtype == object else set()
+            if len(lengths) > 1:
+                raise DataError(f"{path}: the lists in '{name}', the features, must have one length; found {sorted(lengths)}.")
             return np.stack(list(column)) if column.dtype == object else column
-    special = {*LABEL_COLUMNS, *NAME_COLUMNS, "split"}
-    numbers = {
-        name: column
-        for name, column in columns.items()
-        if name not in special and column.ndim == 1 and np.issubdtype(column.dtype, np.number)
-    }
+    label = next((name for name in LABEL_COLUMNS if name in columns), None)
+    special = {label, *NAME_COLUMNS, "split", "class_labels", "class_vectors", "attribute_names"}
+    numbers = {name: column for name, column in columns.items() if name not in special and column.ndim == 1}
+    texts = [name for name, column in numbers.items() if not np.issubdtype(column.dtype, np.number)]
+    if texts:
+        raise DataError(f"{path}: every feature must be a number, but {_few(texts)} holds text. Remove that column.")
     if not numbers:
         raise DataError(
             f"{path} holds no features: expected an array X, or one column of numbers a feature; it has {_few(columns)}."

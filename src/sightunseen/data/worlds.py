@@ -6,6 +6,7 @@ import numpy as np
 
 from sightunseen.classes import ClassTable
 from sightunseen.dataset import ZeroShotDataset
+from sightunseen.errors import SettingsError
 from sightunseen.randomness import as_generator, derive_seed
 
 
@@ -57,6 +58,8 @@ def make_world(world: World | None = None) -> ZeroShotDataset:
 
 def _distinct_attributes(n_classes: int, n_attributes: int, rng: np.random.Generator) -> np.ndarray:
     """Random combinations of about a third of the attributes, no two alike and none empty."""
+    if n_classes > 2**n_attributes - 1:
+        raise SettingsError(f"{n_classes} distinct classes need more than {n_attributes} attributes.")
     found: dict[bytes, np.ndarray] = {}
     while len(found) < n_classes:
         row = (rng.random(n_attributes) < 1 / 3).astype(float)

@@ -96,14 +96,18 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"there are no candidates to choose from ({wanted if isinstance(wanted, str) else 'an empty list'}). "
                 "Add classes with add_classes, or choose among 'all'."
             )
+        if labels.ndim != 1 or len(np.unique(labels)) != len(labels):
+            raise DataError("candidates must be a list of labels, each of them once.")
         self.table_.rows_of(labels)
         return labels
 
     def _score_blocks(self, X: Any, labels: Labels) -> Iterator[Floats]:  # noqa: N803
         penalty = getattr(self, "seen_penalty", 0.0) * np.isin(labels, self.seen_classes_).astype(np.float32)
         array = X if hasattr(X, "shape") else np.asarray(X)
-        for start in range(0, max(len(array), 1) if array.ndim else 1, BLOCK):
-            block = array[start : start + BLOCK] if array.ndim == 2 and len(array) > BLOCK else array
+        rows = array.shape[0] if len(array.shape) == 2 else 0
+        for start in range(0, max(rows, 1), BLOCK):
+            # What is not a long table goes whole to scikit-learn's checks, which say what is wrong with it.
+            block = array[start : start + BLOCK] if rows > BLOCK else array
             yield self._scores(validate_data(self, block, reset=False, dtype=np.float32), labels) - penalty
 
     # -- classes -------------------------------------------------------------------------------------------------------
@@ -132,9 +136,13 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seen_classes_ = np.unique(labels)
         table.rows_of(self.seen_classes_)
         _check_finite(table)
+        self._forget()
         self._know(table)
         self.record_ = None
         return features, labels
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit learned, where a method keeps more than ``fit`` sets anew."""
 
     def _know(self, table: ClassTable) -> None:
         self.table_ = table
@@ -146,7 +154,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Write the model folder ``path``; an earlier model of that name is replaced."""
         check_is_fitted(self)
         content = {
-            "settings": self.get_params(),
+            "settings": {name: _plain(value) for name, value in self.get_params().items()},
             "labels": self.table_.labels.tolist(),
             "seen": self.seen_classes_.tolist(),
             "semantics": self.table_.use,
@@ -179,6 +187,11 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model._take_arrays(files.arrays)
         model.record_ = files.record
         return model
+
+
+def _plain(value: Any) -> Any:
+    """A numpy number as Python's own, which JSON can hold."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check_finite(table: ClassTable) -> None:

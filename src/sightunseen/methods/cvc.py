@@ -1,7 +1,8 @@
 """CVC: conditional visual classification (Li, Min & Fu, ICCV 2019), Algorithm 1 and, by ``adapt``, Algorithm 2."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ DEVICES = ("auto", "cpu", "cuda")
 class CVC(ZeroShotClassifier):
     """A network turns the description of a class into its classifier; trained on tasks drawn from the seen classes.
 
-    The defaults are the ``fast`` preset, chosen on validation classes; ``CVC(**preset("paper-cub"))`` is the paper's.
+    The defaults are the ``fast`` preset, chosen on validation classes; ``CVC(**preset("paper-cub").settings)`` is the paper's.
 
     Parameters
     ----------
@@ -112,7 +113,8 @@ class CVC(ZeroShotClassifier):
             self.generator_, self.score_, self._vectors_of(self.seen_classes_), self._on_device(X), y, self
         )
         optimisation = Optimisation(self.n_tasks, self.learning_rate, self.schedule, self.weight_decay, self.clip_norm)
-        training = train(objective, optimisation, hooks, stage, stop_after)
+        training = train(objective, optimisation, hooks, stage, stop_after, model=self)
+        self.n_tasks_ = training.tasks_done
         self.losses_, self.curve_ = training.loss_curve(), training.curve
         self._training_images = images
         self._remember_classifiers()
@@ -126,7 +128,7 @@ class CVC(ZeroShotClassifier):
         X_seen: ArrayLike | None = None,  # noqa: N803
         y_seen: ArrayLike | None = None,
         true_labels: ArrayLike | None = None,
-        hooks: Callable[[Self], Sequence[Hook]] = lambda _: (),
+        hooks: Sequence[Hook] = (),
         stage: str = "adapting",
         **settings: Any,
     ) -> Self:
@@ -137,7 +139,7 @@ class CVC(ZeroShotClassifier):
         X_unlabelled : (m, d) images of the candidates, without labels.
         X_seen, y_seen : the seen classes' images; those of ``fit`` unless given. A model loaded from disk needs them.
         true_labels : (m,) for analysis only: the share of right pseudo labels in ``history_``. They never reach training.
-        hooks : what is told how adapting goes, given the model under way.
+        hooks, stage : told how adapting goes, under this name.
         settings : those of :class:`~sightunseen.methods.transductive.Adaptation`.
         """
         unseen = self.candidates(candidates)
@@ -145,6 +147,8 @@ class CVC(ZeroShotClassifier):
             raise DataError("adapt learns about unseen classes; some of the candidates are seen classes. Leave those out.")
         X_seen, y_seen = self._images_to_remember(X_seen, y_seen)  # noqa: N806
         unlabelled = validate_data(self, X_unlabelled, reset=False, dtype=np.float32)
+        if true_labels is not None and len(np.asarray(true_labels)) != len(unlabelled):
+            raise DataError(f"true_labels must be as many as the {len(unlabelled)} unlabelled images, or left out.")
         adapted: Self = copy.deepcopy(self)
         # The penalty was chosen for classifiers that never met unseen images; these have.
         adapted.seen_penalty = 0.0
@@ -160,7 +164,7 @@ class CVC(ZeroShotClassifier):
             None if true_labels is None else _places(unseen, np.asarray(true_labels)),
         )
         adapted._known_classifiers, adapted.learned_classifiers_ = None, objective.seen_classifiers
-        training = train(objective, objective.adaptation.optimisation, hooks(adapted), stage)
+        training = train(objective, objective.adaptation.optimisation, hooks, stage, model=adapted)
         adapted.losses_, adapted.curve_, adapted.history_ = training.loss_curve(), training.curve, objective.notes
         adapted.adaptation_ = objective.adaptation
         adapted.learned_classifiers_ = objective.seen_classifiers.detach()
@@ -179,20 +183,21 @@ class CVC(ZeroShotClassifier):
             if getattr(self, name) not in allowed:
                 raise SettingsError(f"{name} must be one of {', '.join(allowed)}; got '{getattr(self, name)}'.")
         for name in ("hidden", "n_tasks", "classes_per_task", "images_per_class"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} must be at least 1; got {getattr(self, name)}.")
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 1:
+                raise SettingsError(f"{name} must be a whole number from 1 up; got {value!r}.")
         if self.device == "cuda" and not torch.cuda.is_available():
             raise SettingsError("device='cuda' was asked for but torch finds no GPU here. Use device='auto' or 'cpu'.")
 
     def _build(self, rectify: bool) -> None:
         """An untrained generator and score, and none of what an earlier fit learned."""
-        device = torch.device(
-            "cuda" if self.device == "auto" and torch.cuda.is_available() else self.device.replace("auto", "cpu")
-        )
+        # A model trained on a GPU also loads where there is none.
+        device = torch.device("cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu")
         rng = torch.Generator().manual_seed(derive_seed(self.seed, "first weights"))
         sizes = self.table_.vectors.shape[1], self.hidden, int(self.n_features_in_)
         self.generator_ = ClassifierGenerator(*sizes, rectify, self.initialisation, rng).to(device)
         self.score_ = Score(self.similarity, self.initial_scale).to(device)
+        self.n_tasks_ = 0
         self.learned_classifiers_: Tensor | None = None  # (s, d), of seen classes, after adapt
         self._known_classifiers: Tensor | None = None  # (c, d), of all classes, once training is over
 
@@ -223,7 +228,11 @@ class CVC(ZeroShotClassifier):
         scores = self.score_(self._on_device(X), self._classifiers(labels))
         return np.asarray(scores.cpu().numpy())
 
+    def _forget(self) -> None:
+        self._known_classifiers = None
+
     def _know(self, table: ClassTable) -> None:
+        scale_vectors(table.vectors, self.semantic_norm)  # refuses vectors it cannot use, before anything changes
         super()._know(table)
         if getattr(self, "_known_classifiers", None) is not None:
             self._remember_classifiers()
@@ -251,12 +260,14 @@ class CVC(ZeroShotClassifier):
             for name, tensor in module.state_dict().items()
         }
         arrays["generator.rectify"] = np.array(self.generator_.rectify)
+        arrays["n_tasks"] = np.array(self.n_tasks_)
         if self.learned_classifiers_ is not None:
             arrays["learned_classifiers"] = self.learned_classifiers_.detach().cpu().numpy()
         return arrays
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._build(rectify=bool(arrays["generator.rectify"]))
+        self.n_tasks_ = int(arrays["n_tasks"])
         for prefix, module in (("generator", self.generator_), ("score", self.score_)):
             module.load_state_dict({name: torch.from_numpy(arrays[f"{prefix}.{name}"]) for name in module.state_dict()})
         if "learned_classifiers" in arrays:

@@ -5,6 +5,7 @@ Eq. 4 gives the unseen classes' classifiers, Eq. 5 the images whose pseudo label
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sightunseen.errors import DataError, SettingsError
+from sightunseen.errors import DataError, SettingsError, SightUnseenError
 from sightunseen.generator import ClassifierGenerator
 from sightunseen.losses import cross_entropy, generalized_cross_entropy
 from sightunseen.randomness import as_generator, derive_seed
@@ -54,13 +55,21 @@ class Adaptation:
         for name, allowed in (("peakiness", ("probability", "score")), ("loss", ("gxe", "xe"))):
             if getattr(self, name) not in allowed:
                 raise SettingsError(f"{name} must be one of {', '.join(allowed)}; got '{getattr(self, name)}'.")
-        for name, least in (("rounds", 1), ("tasks_per_round", 1), ("classes_per_task", 1), ("images_per_class", 1)):
-            if getattr(self, name) < least:
-                raise SettingsError(f"{name} must be at least {least}; got {getattr(self, name)}.")
+        for name, least in (
+            ("rounds", 1),
+            ("tasks_per_round", 1),
+            ("classes_per_task", 1),
+            ("images_per_class", 1),
+            ("best_per_class", 0),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < least:
+                raise SettingsError(f"{name} must be a whole number from {least} up; got {value!r}.")
         if not 0 < self.q <= 1:
             raise SettingsError(f"q must lie in (0, 1]; got {self.q}. For q -> 0 use loss='xe'.")
-        if self.threshold < 1 or self.best_per_class < 0:
-            raise SettingsError("threshold must be at least 1 and best_per_class at least 0.")
+        if not self.threshold >= 1:
+            raise SettingsError(f"threshold must be at least 1; got {self.threshold}.")
+        self.optimisation.learning_rate_at(0)  # an Optimisation checks itself
 
     @property
     def optimisation(self) -> Optimisation:
@@ -213,6 +222,8 @@ class SelfTraining(Objective):
     def _start_round(self) -> None:
         """Lines 3 to 5: classify the unlabelled images among the unseen classes and keep the trusted ones."""
         scores = self.score(self.unlabelled, self.generator(self.unseen_vectors)).cpu().numpy()
+        if not np.isfinite(scores).all():
+            raise SightUnseenError("self-training diverged: scores are no longer finite. Lower the learning rate.")
         self.pool = trusted_pool(scores, self.adaptation)
         if not len(self.pool.rows):
             raise DataError(

@@ -12,6 +12,8 @@ from sightunseen.errors import ModelError
 from sightunseen.files import written_atomically
 from sightunseen.training.loop import Hook, Training, TrainingInterrupted
 
+PROGRESS = ("identity", "tasks_done", "losses", "curve", "notes")
+
 
 class Checkpoints(Hook):
     """Save the run every ``seconds`` and when asked to stop; go on from what is saved.
@@ -45,16 +47,16 @@ class Checkpoints(Hook):
             with safe_open(path, framework="pt") as file:
                 progress = json.loads(file.metadata()["progress"])
                 state = {name: file.get_tensor(name) for name in file.keys()}
+            identity, tasks_done, losses, curve, notes = (progress[name] for name in PROGRESS)
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"checkpoint {path} is damaged: {error}. Delete {self.folder} and start again.") from error
-        if progress["identity"] != self.identity:
+        if identity != self.identity:
             raise ModelError(
                 f"checkpoint {path} belongs to a run with other data or settings. Give the same ones to go on, "
                 f"or delete {self.folder} to start again."
             )
-        training.restore(state, progress["tasks_done"], progress["losses"])
-        training.curve[:] = progress["curve"]
-        training.objective.notes[:] = progress["notes"]
+        training.restore(state, tasks_done, losses)
+        training.curve[:], training.objective.notes[:] = curve, notes
 
     def on_chunk(self, training: Training) -> None:
         """Save when it is time, at the end, and when asked to stop."""
@@ -69,13 +71,8 @@ class Checkpoints(Hook):
 
     def save(self, training: Training) -> None:
         """Write the checkpoint of this stage."""
-        progress = {
-            "identity": self.identity,
-            "tasks_done": training.tasks_done,
-            "losses": training.losses,
-            "curve": training.curve,
-            "notes": training.objective.notes,
-        }
+        values = (self.identity, training.tasks_done, training.losses, training.curve, training.objective.notes)
+        progress = dict(zip(PROGRESS, values, strict=True))
         with written_atomically(self._path(training)) as temporary:
             save_file(training.state(), temporary, metadata={"progress": json.dumps(progress)})
         self._saved_at = time.monotonic()

@@ -36,12 +36,12 @@ class EagerEngine:
         self.optimiser.step()
         return loss
 
-    def state(self) -> dict[str, Tensor]:
-        """Parameters and Adam's moments by the parameter's place: ``0.value``, ``0.exp_avg``, ``0.exp_avg_sq``, ``0.step``."""
+    def state(self, moments: bool = True) -> dict[str, Tensor]:
+        """Parameters by place (``0.value``) and, to train on from here, Adam's moments (``0.step``, ``0.exp_avg``, ...)."""
         found = {}
         for place, parameter in enumerate(self.objective.parameters):
-            moments = self.optimiser.state[parameter]
-            for name, tensor in {"value": parameter.detach(), **moments}.items():
+            optimiser_state = self.optimiser.state[parameter] if moments else {}
+            for name, tensor in {"value": parameter.detach(), **optimiser_state}.items():
                 found[f"{place}.{name}"] = tensor.cpu().clone()
         return found
 
@@ -50,6 +50,8 @@ class EagerEngine:
         """Take over a state that :meth:`state` gave."""
         for place, parameter in enumerate(self.objective.parameters):
             parameter.copy_(state[f"{place}.value"])
+            if f"{place}.step" not in state:
+                continue  # saved at the end of training, which needs no moments
             self.optimiser.state[parameter] = {
                 name: state[f"{place}.{name}"].to(parameter.device).clone() for name in ("step", "exp_avg", "exp_avg_sq")
             }

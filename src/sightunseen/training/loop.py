@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sightunseen.errors import SightUnseenError
+from sightunseen.errors import SettingsError, SightUnseenError
 from sightunseen.training.cpu import EagerEngine
 from sightunseen.training.cuda import GraphEngine
 from sightunseen.training.objective import Objective
@@ -26,10 +26,11 @@ class Training:
     """A training run under way: what is trained, how far it is, and the mean loss of every chunk so far.
 
     ``curve`` is where hooks note what they measure along the way; it is kept in checkpoints. ``stage`` names this run among
-    the several of one command; it ends after ``last`` tasks of the schedule.
+    the several of one command; it ends after ``last`` tasks of the schedule. ``model`` is what hooks measure.
     """
 
-    def __init__(self, objective: Objective, optimisation: Optimisation, stage: str, last: int) -> None:
+    def __init__(self, objective: Objective, optimisation: Optimisation, stage: str, last: int, model: Any = None) -> None:
+        self.model = model
         self.objective = objective
         self.optimisation = optimisation
         self.stage = stage
@@ -58,9 +59,9 @@ class Training:
         ]
 
     def state(self) -> dict[str, Tensor]:
-        """Parameters, optimiser state and the objective's memory, by name."""
+        """Parameters, the objective's memory and, unless the schedule is over, the optimiser's state, by name."""
         memory = {f"memory.{name}": tensor for name, tensor in self.objective.memory().items()}
-        return {**self.engine.state(), **memory}
+        return {**self.engine.state(moments=self.tasks_done < self.optimisation.n_tasks), **memory}
 
     def restore(self, state: Mapping[str, Tensor], tasks_done: int, losses: Sequence[float]) -> None:
         """Go on from a state saved at the end of a chunk."""
@@ -105,10 +106,13 @@ def train(
     hooks: Sequence[Hook] = (),
     stage: str = "training",
     stop_after: int | None = None,
+    model: Any = None,
 ) -> Training:
     """Train to the end of the schedule, or to ``stop_after`` tasks of it."""
+    if stop_after is not None and stop_after < 1:
+        raise SettingsError(f"stop_after must be at least 1; got {stop_after}.")
     last = optimisation.n_tasks if stop_after is None else min(stop_after, optimisation.n_tasks)
-    training = Training(objective, optimisation, stage, last)
+    training = Training(objective, optimisation, stage, last, model)
     for hook in hooks:
         hook.on_start(training)
     try:

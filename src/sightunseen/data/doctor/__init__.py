@@ -12,7 +12,7 @@ from sightunseen.data.doctor.files import check_files
 from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding
 from sightunseen.data.doctor.splits import check_splits, without_test_images
 from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import DataError
+from sightunseen.errors import DataError, SettingsError
 
 __all__ = ["FAIL", "PASS", "WARN", "Finding", "check_files", "examine", "repair", "stop_on_failures"]
 
@@ -35,6 +35,10 @@ def repair(data: ZeroShotDataset, findings: Sequence[Finding]) -> tuple[ZeroShot
 
 def stop_on_failures(findings: Sequence[Finding], allowed: Sequence[str] = ()) -> None:
     """Raise on every FAIL that was neither repaired nor allowed by name."""
+    unknown = sorted(set(allowed) - {finding.check for finding in findings})
+    if unknown:
+        checks = ", ".join(finding.check for finding in findings)
+        raise SettingsError(f"there is no check '{unknown[0]}' to allow; there are {checks}.")
     left = [f for f in findings if f.level == FAIL and not f.repaired and f.check not in allowed]
     if left:
         lines = [f"  {finding.check}: {finding.what} {finding.remedy}" for finding in left]

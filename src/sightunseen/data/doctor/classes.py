@@ -5,6 +5,8 @@ import numpy as np
 from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding, some
 from sightunseen.dataset import ZeroShotDataset
 
+RARE = 0.05  # of all attribute values
+
 
 def check_classes(data: ZeroShotDataset) -> list[Finding]:
     """Missing, broken and repeated vectors; classes without images; the order of the class list."""
@@ -36,8 +38,8 @@ def _class_vectors(data: ZeroShotDataset) -> Finding:
 def _missing_attributes(data: ZeroShotDataset) -> Finding:
     vectors = data.classes.vectors
     marked = int((vectors == -1).sum())
-    # Only where all other values are nonnegative does -1 mean "not known".
-    if not marked or (vectors[vectors != -1] < 0).any():
+    # -1 means "not known" only where it is rare and all other values are nonnegative.
+    if not marked or marked > RARE * vectors.size or (vectors[vectors != -1] < 0).any():
         return Finding("missing-attributes", PASS, "no attribute is marked as missing.")
     rows = np.flatnonzero((vectors == -1).any(axis=1))
     what = f"{marked} attribute values are -1, which marks missing ones, in {some(data.classes.labels[rows])}."

@@ -29,7 +29,8 @@ def _sizes(files: GBUFiles) -> Finding:
 def _labels_in_range(files: GBUFiles) -> Finding:
     labels, n = np.asarray(files.labels), len(files.class_names)
     if labels.size and (labels != np.round(labels)).any():
-        return Finding("labels-in-range", FAIL, "labels must be whole numbers.", "", "Rewrite the feature file's labels.")
+        what = f"{int((labels != np.round(labels)).sum())} labels are not whole numbers."
+        return Finding("labels-in-range", FAIL, what, "A label is a row of the class list.", "Write the labels again.")
     low, high = (int(labels.min()), int(labels.max())) if labels.size else (1, n)
     if low >= 1 and high <= n:
         return Finding("labels-in-range", PASS, f"labels run from {low} to {high}; there are {n} classes.")

@@ -28,8 +28,12 @@ def _split_overlap(data: ZeroShotDataset) -> Finding:
     names = list(parts)
     shared = {f"{a} and {b}": len(np.intersect1d(parts[a], parts[b])) for k, a in enumerate(names) for b in names[k + 1 :]}
     shared = {pair: count for pair, count in shared.items() if count}
+    repeated = {name: len(rows) - len(np.unique(rows)) for name, rows in parts.items()}
+    if not shared and any(repeated.values()):
+        what = "; ".join(f"{count} images are listed twice in {name}" for name, count in repeated.items() if count) + "."
+        return Finding("split-overlap", WARN, what, "They count twice.", "List every image once.")
     if not shared:
-        return Finding("split-overlap", PASS, "no image is in two of train, test_seen and test_unseen.")
+        return Finding("split-overlap", PASS, "no image is in two of train, test_seen and test_unseen, or in one twice.")
     what = "; ".join(f"{count} images are in both {pair}" for pair, count in shared.items()) + "."
     why = "Accuracy on images that were trained on says nothing about new ones."
     return Finding("split-overlap", FAIL, what, why, "Use the published split file, or take these images out of one side.")

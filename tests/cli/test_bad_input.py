@@ -1,0 +1,543 @@
+"""Every wrong input gives one clear message and exit code 2, and leaves nothing half-written."""
+
+import csv
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+import scipy.io
+
+from sightunseen.errors import SightUnseenError
+
+Run = Callable[[str], tuple[int, str, str]]
+
+QUICK = "--set hidden=8 --set n_tasks=100"
+BRIEF = "--set rounds=2 --set tasks_per_round=20"
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    """Every file and folder, with what the files hold."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+
+
+def refusal(run: Run, desk: Path, line: str) -> str:
+    """What a command says that is refused, with everything on the desk as it was."""
+    before = listing(desk)
+    code, out, err = run(line)
+    assert code == 2, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert err.count("error: ") == 1, err
+    left = listing(desk)
+    assert sorted(left) == sorted(before)
+    assert left == before
+    return err
+
+
+def assert_names(message: str, patterns: tuple[str, ...]) -> None:
+    missing = [pattern for pattern in patterns if not re.search(pattern, message)]
+    assert not missing, f"{missing} not in: {message}"
+
+
+# -- data ----------------------------------------------------------------------------------------------------------------
+
+
+def tables(**changed: Any) -> None:
+    """Write data/features.npz again with other arrays; None leaves one out."""
+    content = {**np.load("data/features.npz"), **changed}
+    np.savez("data/features.npz", **{name: array for name, array in content.items() if array is not None})
+
+
+def array(name: str) -> Any:
+    return np.load("data/features.npz")[name]
+
+
+def with_entry(name: str, place: Any, value: Any, dtype: Any = None) -> Any:
+    changed = array(name).astype(dtype or array(name).dtype)
+    changed[place] = value
+    return changed
+
+
+def classes(change: Callable[[list[list[str]]], list[list[str]]]) -> None:
+    """Write data/classes.csv again with other rows."""
+    with open("data/classes.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    with open("data/classes.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(change(rows))
+
+
+def matlab(file: str, **changed: Any) -> None:
+    """Write a .mat file of the benchmark again with other arrays; None leaves one out."""
+    path = Path("benchmark", f"{file}.mat")
+    content = {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
+    scipy.io.savemat(path, {name: value for name, value in {**content, **changed}.items() if value is not None})
+
+
+def labels_of_benchmark() -> Any:
+    return scipy.io.loadmat("benchmark/res101.mat")["labels"]
+
+
+def cut_short(path: str) -> None:
+    content = Path(path).read_bytes()
+    Path(path).write_bytes(content[: len(content) // 2])
+
+
+def unlink(path: str) -> None:
+    Path(path).unlink()
+
+
+SPOILED: dict[str, tuple[Callable[[], Any], str, tuple[str, ...]]] = {
+    # what is wrong: how to make it so, the data, and what the message must name
+    "no such folder": (lambda: None, "nowhere", ("nowhere",)),
+    "no feature file": (lambda: unlink("benchmark/res101.mat"), "benchmark", ("res101.mat",)),
+    "no such feature file": (lambda: None, "benchmark --features vgg", ("vgg", "res101")),
+    "no such split file": (lambda: None, "benchmark --splits mine", ("mine", "att_splits")),
+    "no such semantics": (lambda: None, "benchmark --semantics word2vec", ("word2vec", "original_att")),
+    "no such semantics file": (lambda: None, "benchmark --semantics sent_splits:att", ("sent_splits", "--semantics")),
+    "no such semantics in tables": (lambda: None, "data --semantics word2vec", ("word2vec",)),
+    "no such features in tables": (lambda: None, "data --features vgg", ("vgg",)),
+    "no table of features": (lambda: unlink("data/features.npz"), "data", ("data", "features.npz")),
+    "no table of classes": (lambda: unlink("data/classes.csv"), "data", ("classes",)),
+    "no labels in the .mat": (lambda: matlab("res101", labels=None), "benchmark", ("res101.mat", "labels")),
+    "no class vectors in the .mat": (lambda: matlab("att_splits", att=None), "benchmark", ("att_splits.mat", "'att'")),
+    "no split in the .mat": (lambda: matlab("att_splits", trainval_loc=None), "benchmark", ("att_splits.mat", "trainval_loc")),
+    "cut feature file": (lambda: cut_short("benchmark/res101.mat"), "benchmark", ("res101.mat", "cannot be read")),
+    "cut split file": (lambda: cut_short("benchmark/att_splits.mat"), "benchmark", ("att_splits.mat", "cannot be read")),
+    "cut .npz": (lambda: cut_short("data/features.npz"), "data", ("features.npz", "cannot be read")),
+    "text for features in the .mat": (
+        lambda: matlab("res101", features=np.array([["a", "b"]])),
+        "benchmark",
+        ("res101.mat", "features"),
+    ),
+    "labels from zero": (lambda: matlab("res101", labels=labels_of_benchmark() - 1), "benchmark", ("res101.mat", "1 to 16")),
+    "labels between classes": (lambda: matlab("res101", labels=labels_of_benchmark() + 0.5), "benchmark", ("whole numbers",)),
+    "labels that are missing": (lambda: matlab("res101", labels=labels_of_benchmark() * np.nan), "benchmark", ("labels",)),
+    "fewer labels than images": (lambda: tables(y=array("y")[:-1]), "data", ("319", "320")),
+    "no features": (lambda: tables(X=None), "data", ("features.npz", "y, split")),
+    "no labels": (lambda: tables(y=None), "data", ("features.npz", "label")),
+    "text for features": (lambda: tables(X=array("X").astype(str)), "data", ("features.npz", "number")),
+    "a cube of features": (lambda: tables(X=array("X")[:, :, None]), "data", (r"\(320, 24, 1\)",)),
+    "NaN in the features": (lambda: tables(X=with_entry("X", (7, 3), np.nan)), "data", ("NaN", "row 7")),
+    "a label without a vector": (lambda: tables(y=with_entry("y", 0, "dragon")), "data", ("dragon", "vector")),
+    "a strange word in split": (lambda: tables(split=with_entry("split", 0, "validate")), "data", ("validate", "test_unseen")),
+    "no training images": (lambda: tables(split=np.full(320, "test_seen")), "data", ("training images",)),
+    "text among the attributes": (
+        lambda: classes(lambda rows: [[*row, "habitat" if row is rows[0] else "sea"] for row in rows]),
+        "data",
+        ("classes.csv", "habitat"),
+    ),
+    "a class twice": (lambda: classes(lambda rows: [*rows, rows[-1]]), "data", ("thing 015",)),
+    "a class without numbers": (lambda: classes(lambda rows: [*rows[:-1], ["thing 015", *[""] * 10]]), "data", ("thing 015",)),
+    "a class of zeros": (lambda: classes(lambda rows: [*rows[:-1], ["thing 015", *["0"] * 10]]), "data", ("thing 015",)),
+    "an empty class table": (lambda: classes(lambda rows: []), "data", ("classes.csv",)),
+    "a class table of a heading": (lambda: classes(lambda rows: rows[:1]), "data", ("classes.csv", "no class|no row|empty")),
+    "a class table without heading": (lambda: classes(lambda rows: rows[1:]), "data", ("classes.csv", "'class'")),
+}
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_training_on_spoiled_data_is_refused(run: Run, desk: Path, what: str) -> None:
+    spoil, data, words = SPOILED[what]
+    spoil()
+    message = refusal(run, desk, f"train {data} --out new {QUICK}")
+    assert_names(message, words)
+
+
+UNREADABLE = [what for what in SPOILED if what.startswith(("no ", "cut", "text", "a cube", "an empty", "a class table"))]
+
+
+@pytest.mark.parametrize("what", [what for what in UNREADABLE if what != "no training images"])
+def test_inspect_refuses_what_cannot_be_read(run: Run, desk: Path, what: str) -> None:
+    spoil, data, words = SPOILED[what]
+    spoil()
+    message = refusal(run, desk, f"inspect {data}")
+    assert_names(message, words)
+
+
+def test_classes_of_a_single_image_cannot_be_chosen_on(run: Run, desk: Path) -> None:
+    first = np.unique(array("y"), return_index=True)[1]
+    tables(X=array("X")[first], y=array("y")[first], split=np.full(len(first), "train"))
+    assert "--select none" in refusal(run, desk, f"train data --out new --set images_per_class=1 {QUICK}")
+
+
+# -- the split doctor ----------------------------------------------------------------------------------------------------
+
+
+def leak() -> None:
+    """Four images of an unseen class become training images."""
+    unseen = array("y")[array("split") == "test_unseen"][0]
+    tables(split=with_entry("split", np.flatnonzero(array("y") == unseen)[:4], "train"))
+
+
+def test_a_leak_stops_training_until_it_is_allowed_by_name(run: Run, desk: Path) -> None:
+    leak()
+    assert "--allow seen-and-unseen" in refusal(run, desk, f"train data --out new {QUICK}")
+    assert refusal(run, desk, f"train data --out new --allow split-overlap {QUICK}")
+    code, _, err = run(f"train data --out new --allow seen-and-unseen {QUICK}")
+    assert code == 0, err
+    (finding,) = json.loads(Path("new/record.json").read_text("utf-8"))["findings"]
+    assert (finding["check"], finding["level"], finding["repaired"]) == ("seen-and-unseen", "FAIL", False)
+
+
+def test_a_model_trained_on_what_was_allowed_can_be_evaluated_on_it(run: Run, desk: Path) -> None:
+    leak()
+    assert run(f"train data --out new --allow seen-and-unseen {QUICK}")[0] == 0
+    code, _, err = run("evaluate new data")
+    assert code == 0, err
+
+
+def test_a_leak_that_needs_no_guess_is_repaired_and_said(run: Run, desk: Path) -> None:
+    splits = scipy.io.loadmat("benchmark/att_splits.mat")
+    train, held = splits["trainval_loc"][:150], splits["trainval_loc"][150:]
+    matlab("att_splits", train_loc=train, val_loc=np.concatenate([held, splits["test_seen_loc"][:5]]))
+    code, _, err = run(f"train benchmark --out new {QUICK}")
+    assert (code, "validation-leak" in err, "epaired" in err) == (0, True, True)
+    (finding,) = json.loads(Path("new/record.json").read_text("utf-8"))["findings"]
+    assert (finding["check"], finding["repaired"]) == ("validation-leak", True)
+
+
+def test_a_check_that_does_not_exist_cannot_be_allowed(run: Run, desk: Path) -> None:
+    assert "seen-and-unsene" in refusal(run, desk, f"train data --out new --allow seen-and-unsene {QUICK}")
+
+
+OFFERS = ["NaN in the features", "a class without numbers", "a class of zeros", "no training images"]
+
+
+@pytest.mark.parametrize("what", OFFERS)
+def test_what_the_split_doctor_offers_to_allow_can_be_trained_on(run: Run, desk: Path, what: str) -> None:
+    SPOILED[what][0]()
+    message = refusal(run, desk, f"train data --out new {QUICK}")
+    offered = " ".join(re.findall(r"--allow \S+", message))
+    code, _, err = run(f"train data --out new {QUICK} {offered}")
+    assert code == (0 if offered else 2), err
+
+
+def test_a_finding_that_stops_the_run_is_said_once(run: Run, desk: Path) -> None:
+    leak()
+    err = run(f"train data --out new {QUICK}")[2]
+    assert err.count("have training images and are tested as unseen") == 1
+
+
+@pytest.mark.parametrize(
+    "what", ["NaN in the features", "a label without a vector", "a class twice", "a class without numbers"]
+)
+def test_one_is_not_spoken_of_in_the_plural(run: Run, desk: Path, what: str) -> None:
+    SPOILED[what][0]()
+    err = run(f"train data --out new {QUICK}")[2]
+    assert not re.search(r"\b1 (images|classes|labels|vectors) |'thing 015' appear ", err), err
+
+
+# -- settings ------------------------------------------------------------------------------------------------------------
+
+UNKNOWN_OR_MALFORMED = [
+    ("--set bogus=1", ("bogus", "hidden")),
+    ("--search bogus=1,2", ("bogus", "hidden")),
+    ("--set hidden", ("'hidden'", "NAME=VALUE")),
+    ("--set =3", ("'=3'", "NAME=VALUE")),
+    ("--set hidden=", ("'hidden='", "NAME=VALUE")),
+    ("--search hidden", ("'hidden'", "NAME=")),
+    ("--search hidden=", ("'hidden='", "NAME=")),
+    ("--search hidden=8,,16", ("hidden",)),
+    ("--preset nope", ("nope", "fast", "paper-cub")),
+]
+WRONG_VALUES = [
+    *("hidden=abc", "hidden=0", "hidden=1.5", "hidden=None", "hidden=True", "hidden=[1,2]"),
+    *("n_tasks=0", "n_tasks=ten", "n_tasks=99.5", "learning_rate=-1", "learning_rate=fast", "learning_rate=None"),
+    *("learning_rate=1e999", "classes_per_task=0", "images_per_class=x", "weight_decay=-1", "clip_norm=x", "clip_norm=-1"),
+    *("initial_scale=x", "initial_scale=-1", "seen_penalty=x", "episodic=maybe", "output=x", "similarity=x", "schedule=x"),
+    *("semantic_norm=x", "semantic_norm=0", "initialisation=x"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), UNKNOWN_OR_MALFORMED)
+def test_what_cannot_be_set_is_named(run: Run, desk: Path, options: str, words: tuple[str, ...]) -> None:
+    message = refusal(run, desk, f"train data --out new {QUICK} {options}")
+    assert_names(message, words)
+
+
+@pytest.mark.parametrize("pair", WRONG_VALUES)
+def test_a_value_that_a_setting_cannot_have_is_refused(run: Run, desk: Path, pair: str) -> None:
+    name = pair.partition("=")[0]
+    assert name in refusal(run, desk, f"train data --out new {QUICK} --set '{pair}'")
+
+
+def test_a_wrong_value_of_a_search_is_found_before_the_search(run: Run, desk: Path) -> None:
+    assert "hidden" in refusal(run, desk, f"train data --out new {QUICK} --search hidden=8,abc")
+
+
+@pytest.mark.parametrize("option", ["--folds 0", "--folds -1", "--points 0", "--points -1"])
+def test_a_number_of_folds_or_points_is_positive(run: Run, desk: Path, option: str) -> None:
+    assert option.split()[0].strip("-") in refusal(run, desk, f"train data --out new {QUICK} {option}")
+
+
+@pytest.mark.parametrize("option", ["--folds x", "--seed x", "--points 1.5", "--protocol best", "--device tpu", "--bogus"])
+def test_what_the_parser_refuses_is_named(run: Run, desk: Path, option: str) -> None:
+    assert option.split()[-1] in refusal(run, desk, f"train data --out new {option}")
+
+
+@pytest.mark.parametrize("option", ["--select none", "--protocol paper"])
+def test_a_search_that_would_not_be_made_is_refused(run: Run, desk: Path, option: str) -> None:
+    assert "search" in refusal(run, desk, f"train data --out new {QUICK} --search hidden=4,8 {option}")
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        *("loss=foo", "q=0", "q=2", "q=abc", "rounds=0", "rounds=1.5", "rounds=x", "tasks_per_round=0", "threshold=0.5"),
+        *("threshold=x", "best_per_class=-1", "best_per_class=x", "peakiness=x", "seed=x", "learning_rate=x", "hidden=3"),
+    ],
+)
+def test_a_value_that_an_adaptation_cannot_have_is_refused(run: Run, desk: Path, pair: str) -> None:
+    name = pair.partition("=")[0]
+    assert name in refusal(run, desk, f"adapt model data --out new {BRIEF} --set {pair}")
+
+
+def test_an_adaptation_that_trusts_no_image_is_refused(run: Run, desk: Path) -> None:
+    message = refusal(run, desk, f"adapt model data --out new {BRIEF} --set best_per_class=0 --set threshold=1e30")
+    assert "threshold" in message
+
+
+# -- models --------------------------------------------------------------------------------------------------------------
+
+
+def changed_byte(file: str, place: int) -> None:
+    content = bytearray(Path("model", file).read_bytes())
+    content[place] ^= 1
+    Path("model", file).write_bytes(content)
+
+
+def without_a_comma() -> None:
+    text = Path("model/model.json").read_text("utf-8")
+    Path("model/model.json").write_text(text.replace(",", "", 1), "utf-8")
+
+
+DAMAGE: dict[str, tuple[Callable[[], Any], str]] = {
+    "a byte of the weights": (lambda: changed_byte("weights.safetensors", -1), "weights.safetensors"),
+    "a setting in model.json": (
+        lambda: Path("model/model.json").write_text(
+            Path("model/model.json").read_text("utf-8").replace('"hidden": 32', '"hidden": 33')
+        ),
+        "model.json",
+    ),
+    "model.json is no JSON": (without_a_comma, "model.json"),
+    "model.json is binary": (lambda: Path("model/model.json").write_bytes(b"\xff\xfe\x00"), "model.json"),
+    "no weights": (lambda: unlink("model/weights.safetensors"), "weights.safetensors"),
+    "cut weights": (lambda: cut_short("model/weights.safetensors"), "weights.safetensors"),
+    "record.json is cut": (lambda: cut_short("model/record.json"), "record.json"),
+    "record.json is binary": (lambda: Path("model/record.json").write_bytes(b"\xff\xfe\x00"), "record.json"),
+    "record.json says nothing of the data": (
+        lambda: Path("model/record.json").write_text(
+            Path("model/record.json").read_text("utf-8").replace('"fingerprints"', '"prints"')
+        ),
+        "record.json",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_damaged_model_is_not_loaded(run: Run, desk: Path, what: str) -> None:
+    damage, word = DAMAGE[what]
+    damage()
+    assert word in refusal(run, desk, "evaluate model data")
+
+
+@pytest.mark.parametrize("command", ["evaluate data model", "adapt data model --out new", "predict data data/features.npz"])
+def test_data_given_as_the_model_are_recognised(run: Run, desk: Path, command: str) -> None:
+    message = refusal(run, desk, command)
+    assert "not a model" in message
+
+
+@pytest.mark.parametrize("command", ["evaluate model model", "train model --out new", "inspect model"])
+def test_a_model_given_as_data_is_recognised(run: Run, desk: Path, command: str) -> None:
+    assert "model folder" in refusal(run, desk, command)
+
+
+def test_a_missing_model_is_named(run: Run, desk: Path) -> None:
+    assert "nowhere" in refusal(run, desk, "evaluate nowhere data")
+
+
+@pytest.mark.parametrize("command", ["evaluate model data", "adapt model data --out new"])
+def test_features_of_another_size_are_refused(run: Run, desk: Path, command: str) -> None:
+    tables(X=np.concatenate([array("X"), array("X")], axis=1))
+    message = refusal(run, desk, command)
+    assert "48" in message
+    assert "24" in message
+
+
+@pytest.mark.parametrize("command", ["evaluate model data", "adapt model data --out new"])
+def test_class_vectors_of_another_size_are_refused(run: Run, desk: Path, command: str) -> None:
+    classes(lambda rows: [[*row, "extra" if row is rows[0] else "1"] for row in rows])
+    message = refusal(run, desk, command)
+    assert "11" in message
+    assert "10" in message
+
+
+def test_other_semantics_than_those_trained_on_are_refused(run: Run, desk: Path) -> None:
+    assert run(f"train benchmark --out new --semantics original_att --select none {QUICK}")[0] == 0
+    assert run("evaluate new benchmark")[0] == 0
+    message = refusal(run, desk, "evaluate new benchmark --semantics att")
+    assert "'att'" in message
+    assert "'original_att'" in message
+
+
+def test_classes_the_model_does_not_know_are_named(run: Run, desk: Path) -> None:
+    tables(y=np.where(array("y") == array("y")[-1], "dragon", array("y")))
+    classes(
+        lambda rows: [["dragon" if row[0] == array("y")[-1] else row[0], *row[1:]] for row in [*rows, ["dragon", *rows[1][1:]]]]
+    )
+    assert "dragon" in refusal(run, desk, "evaluate model data")
+
+
+# -- predict -------------------------------------------------------------------------------------------------------------
+
+
+def write_lines(*lines: str) -> None:
+    Path("few.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def save(X: Any) -> None:
+    np.save("images.npy", X)
+
+
+PREDICT: dict[str, tuple[Callable[[], Any], str, tuple[str, ...]]] = {
+    "no answers wanted": (lambda: None, "data/features.npz --top 0", ("top", "0")),
+    "fewer than none": (lambda: None, "data/features.npz --top -3", ("top", "-3")),
+    "no such candidates": (lambda: None, "data/features.npz --candidates nope.txt", ("nope.txt", "unseen")),
+    "empty candidates": (lambda: write_lines("", " "), "data/features.npz --candidates few.txt", ("few.txt", "empty")),
+    "unknown candidate": (lambda: write_lines("dragon"), "data/features.npz --candidates few.txt", ("few.txt", "dragon")),
+    "binary candidates": (lambda: None, "data/features.npz --candidates data/features.npz", ("data/features.npz",)),
+    "unknown ending": (lambda: None, "data/features.npz --out found.xlsx", (".xlsx", ".csv", ".json", ".parquet")),
+    "a folder for features": (lambda: None, "data", ("data", ".npz", ".npy")),
+    "a model for features": (lambda: None, "model/model.json", ("model.json", ".npz", ".npy")),
+    "no such features": (lambda: None, "nowhere.npz", ("nowhere.npz",)),
+    "labels for features": (lambda: np.savez("images.npz", y=["a"]), "images.npz", ("images.npz", "features")),
+    "wrong number of features": (lambda: save(np.ones((3, 23))), "images.npy", ("images.npy", "23", "24")),
+    "one image as a row": (lambda: save(np.ones(24)), "images.npy", ("images.npy", r"\(24,\)")),
+    "a single number": (lambda: save(np.float32(1)), "images.npy", ("images.npy", r"\(\)")),
+    "no images": (lambda: save(np.ones((0, 24))), "images.npy", ("images.npy", "no image|empty|0 ")),
+    "NaN": (lambda: save(np.full((3, 24), np.nan)), "images.npy", ("images.npy", "NaN")),
+    "words": (lambda: save(np.full((3, 24), "one")), "images.npy", ("images.npy", "number")),
+    "fewer names than images": (
+        lambda: np.savez("images.npz", X=np.ones((3, 24)), path=np.array(["a", "b"])),
+        "images.npz",
+        ("images.npz", "2", "3"),
+    ),
+    "cut": (lambda: cut_short("data/features.npz"), "data/features.npz", ("features.npz", "cannot be read")),
+}
+
+
+@pytest.mark.parametrize("what", PREDICT)
+def test_predicting_from_wrong_input_is_refused(run: Run, desk: Path, what: str) -> None:
+    prepare, arguments, words = PREDICT[what]
+    prepare()
+    message = refusal(run, desk, f"predict model {arguments}")
+    assert_names(message, words)
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_predictions_that_fail_leave_no_file(run: Run, desk: Path, ending: str) -> None:
+    images = np.ones((5000, 24))
+    images[4999, 0] = np.nan  # beyond the first block
+    save(images)
+    refusal(run, desk, f"predict model images.npy --out found.{ending}")
+
+
+@pytest.mark.parametrize("X", [np.ones((3, 23)), np.full((3, 24), np.nan), np.ones((0, 24))], ids=["narrow", "NaN", "empty"])
+def test_adapting_to_wrong_images_is_refused(run: Run, desk: Path, X: Any) -> None:
+    save(X)
+    assert "images.npy" in refusal(run, desk, f"adapt model data --out new {BRIEF} --unlabelled images.npy")
+
+
+# -- output --------------------------------------------------------------------------------------------------------------
+
+
+def full_disk(*_: Any, **__: Any) -> NoReturn:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [f"train data --out new {QUICK}", f"adapt model data --out new {BRIEF}", "predict model data/features.npz --out new.csv"],
+)
+def test_a_full_disk_leaves_nothing(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setattr("os.fsync", full_disk)
+    message = refusal(run, desk, command)
+    assert "new" in message
+    assert os.strerror(errno.ENOSPC) in message
+
+
+def test_a_full_disk_leaves_the_earlier_model(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", full_disk)
+    refusal(run, desk, f"train data --out model --overwrite {QUICK}")
+
+
+@pytest.mark.parametrize("command", ["train data --out model", "adapt model data --out model"])
+def test_an_earlier_model_is_not_replaced_unasked(run: Run, desk: Path, command: str) -> None:
+    message = refusal(run, desk, command)
+    assert "model exists" in message
+    assert "--overwrite" in message
+
+
+def test_an_earlier_model_is_replaced_when_asked(run: Run, desk: Path) -> None:
+    before = Path("model/weights.safetensors").read_bytes()
+    assert run(f"train data --out model --overwrite {QUICK}")[0] == 0
+    assert Path("model/weights.safetensors").read_bytes() != before
+    assert not list(desk.glob(".*"))
+
+
+@pytest.mark.parametrize("command", ["train data", "adapt model data", "demo"])
+@pytest.mark.parametrize("out", ["data", "data/classes.csv"])
+def test_what_is_no_model_is_never_replaced_and_this_is_said_before_the_work(
+    run: Run, desk: Path, command: str, out: str
+) -> None:
+    message = refusal(run, desk, f"{command} --out {out} --overwrite")
+    assert out in message
+    assert "tasks" not in message
+
+
+@pytest.mark.parametrize("out", ["data/classes.csv/new", ".", "/", "''"])
+def test_a_place_that_cannot_be_written_is_found_before_the_work(run: Run, desk: Path, out: str) -> None:
+    assert "tasks" not in refusal(run, desk, f"train data --out {out} {QUICK}")
+
+
+@pytest.mark.parametrize("command", ["train data", "adapt model data"])
+def test_where_nothing_was_interrupted_nothing_is_resumed(run: Run, desk: Path, command: str) -> None:
+    message = refusal(run, desk, f"{command} --out new --resume")
+    assert "new" in message
+    assert "without --resume" in message
+
+
+# -- debug ---------------------------------------------------------------------------------------------------------------
+
+
+def test_debug_raises_the_error_itself(run: Run, desk: Path) -> None:
+    with pytest.raises(SightUnseenError, match="nowhere"):
+        run("--debug inspect nowhere")
+
+
+@pytest.mark.parametrize("line", ["--debug inspect nowhere", "inspect nowhere --debug"])
+def test_debug_shows_the_traceback(desk: Path, line: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "sightunseen.cli", *line.split()], capture_output=True, text=True, check=False
+    )
+    assert "Traceback (most recent call last)" in ended.stderr
+    assert "nowhere" in ended.stderr
+
+
+def test_a_fault_of_our_own_is_not_blamed_on_the_user(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> NoReturn:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr("sightunseen.data.doctor.examine", broken)
+    code, out, err = run("inspect data")
+    assert (code, out, "Traceback" in err) == (70, "", False)
+    assert "a fault" in err
+    assert "--debug" in err

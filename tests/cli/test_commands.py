@@ -1,0 +1,406 @@
+"""Every command does what its help says, and the record says what was done."""
+
+import csv
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from sightunseen.dataset import ZeroShotDataset
+
+Run = Callable[[str], tuple[int, str, str]]
+
+COMMANDS = ("inspect", "train", "evaluate", "adapt", "predict", "demo")
+NUMBERS = ("T1", "U", "S", "H", "AUSUC")
+QUICK = "--set hidden=32 --set n_tasks=200"
+BRIEF = "--set rounds=2 --set tasks_per_round=20"
+
+
+def succeed(run: Run, line: str) -> str:
+    """What a command printed; it must end well."""
+    code, out, err = run(line)
+    assert code == 0, err
+    return out
+
+
+def record(folder: str) -> dict[str, Any]:
+    return dict(json.loads(Path(folder, "record.json").read_text("utf-8")))
+
+
+def weights(folder: str) -> bytes:
+    return Path(folder, "weights.safetensors").read_bytes()
+
+
+def sha256(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def row_of_numbers(out: str, label: str) -> list[float]:
+    """The numbers of the table row that begins with ``label``."""
+    rows = [line.split() for line in out.splitlines() if line.split()[:1] == [label]]
+    assert len(rows) == 1, out
+    return [float(word) for word in rows[0][1:]]
+
+
+# -- sightunseen ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_version_is_that_of_the_installed_package(run: Run) -> None:
+    assert succeed(run, "--version") == f"sightunseen {version('sightunseen')}\n"
+
+
+def test_help_names_every_command(run: Run) -> None:
+    out = succeed(run, "--help")
+    assert all(f"\n    {name} " in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_help_page(run: Run, name: str) -> None:
+    assert succeed(run, f"{name} --help").startswith(f"usage: sightunseen {name} ")
+
+
+# -- inspect -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("folder", "files"), [("data", ("features.npz", "classes.csv")), ("benchmark", ("res101.mat", "att_splits.mat"))]
+)
+def test_inspect_says_in_json_what_the_data_hold(run: Run, desk: Path, folder: str, files: tuple[str, ...]) -> None:
+    found = json.loads(succeed(run, f"inspect {folder} --json"))
+    # 12 seen and 4 unseen classes of 20 images, a fifth of the seen ones' held out.
+    assert found["images"] == {"all": 320, "train": 192, "test_seen": 48, "test_unseen": 80}
+    assert found["classes"] == {"seen": 12, "unseen": 4}
+    assert found["features"] == 24
+    assert set(found["semantics"].values()) == {10}
+    assert {finding["level"] for finding in found["findings"]} == {"PASS"}
+    assert set(found["fingerprints"].values()) == {sha256(f"{folder}/{file}") for file in files}
+
+
+def test_inspect_prints_tables_and_nothing_else(run: Run, desk: Path) -> None:
+    code, out, err = run("inspect data")
+    assert (code, err) == (0, "")
+    assert "192" in out
+    assert "PASS" in out
+
+
+@pytest.mark.parametrize("folder", ["data", "benchmark"])
+def test_a_data_set_is_called_by_the_name_of_its_folder(run: Run, desk: Path, folder: str) -> None:
+    assert json.loads(succeed(run, f"inspect {folder} --json"))["name"] == folder
+
+
+def test_inspect_ends_with_one_on_a_fail(run: Run, desk: Path) -> None:
+    leak_a_test_class()
+    code, out, err = run("inspect data --json")
+    fails = [finding["check"] for finding in json.loads(out)["findings"] if finding["level"] == "FAIL"]
+    assert (code, err, fails) == (1, "", ["seen-and-unseen"])
+    code, out, _ = run("inspect data")
+    assert code == 1
+    assert "FAIL" in out
+
+
+def leak_a_test_class() -> None:
+    """Four images of an unseen class become training images."""
+    content = dict(np.load("data/features.npz"))
+    unseen = content["y"][content["split"] == "test_unseen"][0]
+    content["split"][np.flatnonzero(content["y"] == unseen)[:4]] = "train"
+    np.savez("data/features.npz", **content)
+
+
+# -- train ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_record_of_an_honest_run_says_what_was_done(run: Run, desk: Path) -> None:
+    out = succeed(run, f"train data --out new --seed 3 {QUICK}")
+    found = record("new")
+    assert (found["kind"], found["protocol"], found["seed"]) == ("train", "honest", 3)
+    assert (found["settings"]["hidden"], found["settings"]["n_tasks"], found["settings"]["seed"]) == (32, 200, 3)
+    assert set(found["data"]["fingerprints"].values()) == {sha256("data/features.npz"), sha256("data/classes.csv")}
+    assert found["data"]["images"] == {"train": 192, "test_seen": 48, "test_unseen": 80}
+    assert "validation" in found["selection"]["by"]
+    assert found["selection"]["folds"][0]["training_classes"] + found["selection"]["folds"][0]["validation_classes"] == 12
+    for package in ("sightunseen", "torch", "numpy", "scikit-learn"):
+        assert found["versions"][package] == version(package)
+    assert row_of_numbers(out, "inductive") == [pytest.approx(found["results"][name], abs=0.051) for name in NUMBERS]
+    assert not Path("new.checkpoint").exists()
+
+
+@pytest.mark.parametrize("options", ["", "--protocol paper", "--select none", "--search hidden=16,32 --folds 2"])
+def test_the_results_in_the_record_are_those_that_evaluate_finds(run: Run, desk: Path, options: str) -> None:
+    succeed(run, f"train data --out new {QUICK} {options}")
+    found = json.loads(succeed(run, "evaluate new data --json"))
+    assert {name: found[name] for name in NUMBERS} == record("new")["results"]
+    assert found["protocol"] == record("new")["protocol"]
+
+
+def test_the_papers_protocol_keeps_the_best_on_test_and_says_so(run: Run, desk: Path) -> None:
+    out = succeed(run, "train data --out new --protocol paper --points 4 --set hidden=16 --set n_tasks=400")
+    found = record("new")
+    assert (found["protocol"], "TEST" in out, "TEST" in found["selection"]["by"]) == ("paper", True, True)
+    assert [point["tasks"] for point in found["selection"]["tried"]] == [100, 200, 300, 400]
+    assert found["results"]["H"] == max(point["H"] for point in found["selection"]["tried"])
+
+
+def test_without_selection_the_settings_are_taken_as_they_are(run: Run, desk: Path) -> None:
+    code, _, err = run(f"train data --out new --select none --set seen_penalty=0.5 {QUICK}")
+    assert code == 0
+    assert "validation" not in err
+    assert record("new")["settings"]["seen_penalty"] == 0.5
+    assert "tried" not in record("new")["selection"]
+
+
+def test_a_search_chooses_the_best_on_validation_classes(run: Run, desk: Path) -> None:
+    succeed(run, "train data --out new --search hidden=4,32 --search learning_rate=0.001,0.01 --set n_tasks=100")
+    found = record("new")
+    tried = {
+        (entry["settings"]["hidden"], entry["settings"]["learning_rate"]): max(p["H_at_best_penalty"] for p in entry["points"])
+        for entry in found["selection"]["tried"]
+    }
+    assert set(tried) == {(4, 0.001), (4, 0.01), (32, 0.001), (32, 0.01)}
+    assert max(tried, key=tried.__getitem__) == (found["settings"]["hidden"], found["settings"]["learning_rate"])
+
+
+def test_as_many_folds_are_validated_on_as_were_asked_for(run: Run, desk: Path) -> None:
+    code, _, err = run("train data --out new --folds 3 --set hidden=8 --set n_tasks=100")
+    assert code == 0
+    assert len(record("new")["selection"]["folds"]) == 3
+    assert all(f"fold {k} of 3" in err for k in (1, 2, 3))
+
+
+def test_a_preset_sets_the_papers_settings_and_set_changes_one_of_them(run: Run, desk: Path) -> None:
+    succeed(run, "train benchmark --out new --preset paper-sun --set n_tasks=100 --select none")
+    settings = record("new")["settings"]
+    # Section 4.2 of the paper: 1600 hidden units, learning rate 1e-5; weight decay 1e-5 for SUN.
+    assert (settings["hidden"], settings["learning_rate"], settings["weight_decay"]) == (1600, 1e-5, 1e-5)
+    assert settings["n_tasks"] == 100
+    assert record("new")["data"]["semantics"] == "original_att"
+
+
+def test_the_seed_decides_the_weights(run: Run, desk: Path) -> None:
+    for name, seed in (("once", 5), ("again", 5), ("other", 6)):
+        succeed(run, f"train data --out {name} --seed {seed} {QUICK}")
+    assert weights("once") == weights("again")
+    assert weights("once") != weights("other")
+
+
+def test_a_seed_given_with_set_is_not_passed_over(run: Run, desk: Path) -> None:
+    code, _, _ = run(f"train data --out new --set seed=4 {QUICK}")
+    assert code == 2 or record("new")["seed"] == 4
+
+
+def test_false_is_false_however_it_is_spelt(run: Run, desk: Path) -> None:
+    code, _, _ = run(f"train data --out new --set episodic=false {QUICK}")
+    assert code == 2 or record("new")["settings"]["episodic"] is False
+
+
+@pytest.mark.parametrize(
+    ("data", "out"),
+    [
+        ("data", "new"),
+        ("data", "'my model'"),
+        ("data/features.npz --classes data/classes.csv", "new"),
+        ("benchmark --features other", "new"),
+        ("benchmark --semantics original_att", "new"),
+    ],
+)
+def test_the_next_command_that_train_proposes_works(run: Run, desk: Path, data: str, out: str) -> None:
+    if "other" in data:
+        Path("benchmark/res101.mat").rename("benchmark/other.mat")
+    proposed = succeed(run, f"train {data} --out {out} {QUICK}").split("Next: sightunseen ")[1]
+    assert proposed.startswith("evaluate ")
+    succeed(run, proposed)
+
+
+# -- evaluate ------------------------------------------------------------------------------------------------------------
+
+
+def test_evaluate_prints_one_json_object_or_a_table_of_the_same_numbers(run: Run, desk: Path) -> None:
+    found = json.loads(succeed(run, "evaluate model data --json"))
+    table = succeed(run, "evaluate model data")
+    assert {*NUMBERS, "protocol"} == set(found)
+    rows = [line.split() for line in table.splitlines() if re.fullmatch(r"(\s+[\d.]+){5}\s*", line)]
+    assert [float(word) for word in rows[0]] == [pytest.approx(found[name], abs=0.051) for name in NUMBERS]
+
+
+def test_the_accuracies_by_class_average_to_the_summary(run: Run, desk: Path) -> None:
+    found = json.loads(succeed(run, "evaluate model data --json --per-class"))
+    mean = {part: 100 * np.mean(list(values.values())) for part, values in found["per_class"].items()}
+    assert {part: len(values) for part, values in found["per_class"].items()} == {"zsl": 4, "unseen": 4, "seen": 12}
+    assert [found[name] for name in ("T1", "U", "S")] == [pytest.approx(mean[k], abs=0.01) for k in ("zsl", "unseen", "seen")]
+    assert found["H"] == pytest.approx(2 * found["U"] * found["S"] / (found["U"] + found["S"]), abs=0.02)
+    table = succeed(run, "evaluate model data --per-class")
+    assert all(label in table for label in found["per_class"]["seen"])
+
+
+def test_evaluate_notes_that_the_files_are_others_than_those_trained_on(run: Run, desk: Path) -> None:
+    content = dict(np.load("data/features.npz"))
+    np.savez("data/features.npz", **{**content, "X": content["X"] * 2})
+    code, _, err = run("evaluate model data")
+    assert (code, "note:" in err, "features.npz" in err) == (0, True, True)
+
+
+# -- adapt ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_record_of_an_adaptation_says_what_it_came_from(run: Run, desk: Path) -> None:
+    out = succeed(run, f"adapt model data --out new {BRIEF}")
+    found, parent = record("new"), record("model")
+    assert (found["kind"], found["protocol"]) == ("adapt", "honest")
+    assert (found["parent"]["results"], found["parent"]["selection"]) == (parent["results"], parent["selection"])
+    assert (found["settings"]["adaptation"]["rounds"], found["settings"]["adaptation"]["tasks_per_round"]) == (2, 20)
+    assert [entry["round"] for entry in found["history"]] == [1, 2]
+    again = json.loads(succeed(run, "evaluate new data --json"))
+    assert {name: again[name] for name in NUMBERS} == found["results"]
+    for label, results in (("inductive", parent["results"]), ("transductive", found["results"])):
+        assert row_of_numbers(out, label) == [pytest.approx(results[name], abs=0.051) for name in NUMBERS]
+
+
+def test_unlabelled_images_of_a_file_take_the_place_of_the_test_images(
+    run: Run, desk: Path, small_world: ZeroShotDataset
+) -> None:
+    np.save("same.npy", small_world.test_unseen.X)
+    np.save("half.npy", small_world.test_unseen.X[::2])
+    for name, option in (("default", ""), ("same", "--unlabelled same.npy"), ("half", "--unlabelled half.npy")):
+        succeed(run, f"adapt model data --out {name} {BRIEF} {option}")
+    assert weights("same") == weights("default")
+    assert weights("half") != weights("default")
+    assert record("half")["history"][-1]["pool"] <= 40
+    assert "pool_accuracy" not in record("half")["history"][-1]  # there are no labels to tell it from
+
+
+def test_the_loss_of_an_adaptation_can_be_set(run: Run, desk: Path) -> None:
+    succeed(run, f"adapt model data --out gxe {BRIEF}")
+    succeed(run, f"adapt model data --out xe {BRIEF} --set loss=xe")
+    assert record("xe")["settings"]["adaptation"]["loss"] == "xe"
+    assert weights("xe") != weights("gxe")
+
+
+def test_an_adaptation_is_searched_for_on_validation_classes(run: Run, desk: Path) -> None:
+    succeed(run, f"adapt model data --out new {BRIEF} --search q=0.2,0.9")
+    found = record("new")
+    tried = {entry["settings"]["q"]: entry["validation"]["H"] for entry in found["selection"]["tried"]}
+    assert set(tried) == {0.2, 0.9}
+    assert found["settings"]["adaptation"]["q"] == max(tried, key=tried.__getitem__)
+
+
+def test_what_was_chosen_on_test_data_once_stays_marked_so(run: Run, desk: Path) -> None:
+    out = succeed(run, f"adapt model data --out of-honest --protocol paper {BRIEF}")
+    assert "protocol paper" in out
+    tried = record("of-honest")["selection"]["tried"]
+    assert record("of-honest")["results"]["H"] == max(point["H"] for point in tried)
+    succeed(run, f"train data --out paper --protocol paper {QUICK}")
+    succeed(run, f"adapt paper data --out of-paper {BRIEF}")
+    assert (record("of-honest")["protocol"], record("of-paper")["protocol"]) == ("paper", "paper")
+
+
+# -- predict -------------------------------------------------------------------------------------------------------------
+
+
+def predictions(path: str) -> list[dict[str, Any]]:
+    """The rows of a file of predictions, values as Python's own."""
+    if path.endswith(".json"):
+        return list(json.loads(Path(path).read_text("utf-8")))
+    if path.endswith(".parquet"):
+        return list(parquet.read_table(path).to_pylist())
+    with open(path, newline="", encoding="utf-8") as file:
+        return [
+            {
+                **row,
+                "rank": int(row["rank"]),
+                "confidence": float(row["confidence"]),
+                "seen": {"true": True, "false": False}[row["seen"]],
+            }
+            for row in csv.DictReader(file)
+        ]
+
+
+def test_predictions_are_the_same_in_every_format(run: Run, desk: Path) -> None:
+    for ending in ("csv", "json", "parquet"):
+        succeed(run, f"predict model data/features.npz --top 2 --out found.{ending}")
+    rows = predictions("found.csv")
+    assert len(rows) == 640
+    assert list(rows[0]) == ["path", "rank", "class", "confidence", "seen"]
+    for other in (predictions("found.json"), predictions("found.parquet")):
+        assert [{**row, "confidence": 0} for row in rows] == [{**row, "confidence": 0} for row in other]
+        np.testing.assert_allclose([row["confidence"] for row in rows], [row["confidence"] for row in other], rtol=1e-6)
+
+
+def test_the_answers_are_ranked_by_confidence(run: Run, desk: Path) -> None:
+    succeed(run, "predict model data/features.npz --top 99 --out found.json")
+    rows = predictions("found.json")
+    assert [row["rank"] for row in rows] == list(range(1, 17)) * 320  # no more classes than there are
+    confidence = np.reshape([row["confidence"] for row in rows], (320, 16))
+    assert (np.diff(confidence, axis=1) <= 0).all()
+    np.testing.assert_allclose(confidence.sum(axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("which", "among", "number"), [("unseen", "test_unseen", "T1"), ("all", "test_unseen", "U"), ("all", "test_seen", "S")]
+)
+def test_predictions_give_the_accuracy_that_evaluate_reports(
+    run: Run, desk: Path, small_world: ZeroShotDataset, which: str, among: str, number: str
+) -> None:
+    split = getattr(small_world, among)
+    np.save("images.npy", split.X)
+    succeed(run, f"predict model images.npy --candidates {which} --out found.json")
+    right = np.array([row["class"] for row in predictions("found.json")]) == split.y
+    by_class = [right[split.y == label].mean() for label in np.unique(split.y)]
+    found = json.loads(succeed(run, "evaluate model data --json"))
+    assert found[number] == pytest.approx(100 * np.mean(by_class), abs=0.006)
+
+
+def test_candidates_bound_the_answers(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+    wanted = [small_world.unseen[0], small_world.seen[-1]]
+    Path("few.txt").write_text("\n".join(wanted) + "\n\n", "utf-8")
+    kinds = {"seen": set(small_world.seen), "unseen": set(small_world.unseen), "few.txt": set(wanted)}
+    for which, allowed in kinds.items():
+        succeed(run, f"predict model data/features.npz --top 16 --candidates {which} --out found.json")
+        rows = predictions("found.json")
+        assert {row["class"] for row in rows} == allowed
+        assert {row["class"] for row in rows if row["seen"]} == allowed & set(small_world.seen)
+
+
+def test_a_candidate_listed_twice_is_one_candidate(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+    Path("twice.txt").write_text(f"{small_world.seen[0]}\n{small_world.seen[1]}\n{small_world.seen[0]}\n", "utf-8")
+    succeed(run, "predict model data/features.npz --top 3 --candidates twice.txt --out found.json")
+    assert [row["rank"] for row in predictions("found.json")] == [1, 2] * 320
+
+
+def test_predictions_carry_the_names_of_the_images(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+    names = np.array(["[bold]été[/bold].jpg", "b.jpg", 'c, "d".jpg'])
+    np.savez("three.npz", X=small_world.features[:3], path=names)
+    succeed(run, "predict model three.npz --out found.csv")
+    assert [row["path"] for row in predictions("found.csv")] == names.tolist()
+    table = succeed(run, "predict model three.npz")
+    assert all(name in table for name in names)
+
+
+def test_without_a_file_the_first_predictions_are_printed(run: Run, desk: Path) -> None:
+    out = succeed(run, "predict model data/features.npz")
+    assert sum("thing " in line for line in out.splitlines()) == 50
+    assert "320" in out
+    assert not list(desk.glob("*.csv"))
+
+
+# -- demo ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_demo_shows_all_settings_and_leaves_models_that_work(
+    run: Run, desk: Path, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sightunseen.data.worlds.make_world", lambda _: small_world)
+    out = succeed(run, "demo")
+    assert sorted(path.name for path in Path("demo-results").iterdir()) == ["model", "model-transductive", "predictions.csv"]
+    assert "ynthetic" in out
+    for label, folder in (("inductive", "model"), ("transductive", "model-transductive")):
+        results = json.loads(succeed(run, f"evaluate demo-results/{folder} data --json"))
+        assert row_of_numbers(out, label) == [pytest.approx(results[name], abs=0.051) for name in NUMBERS]
+    assert len(predictions("demo-results/predictions.csv")) == 3 * 80
+    code, _, err = run("demo")
+    assert (code, "--overwrite" in err) == (2, True)

@@ -1,0 +1,188 @@
+"""Ctrl-C keeps the work, and --resume goes on to the very bits of an unbroken run."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sightunseen.cli._run import ProgressBar
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.training import Training
+
+Run = Callable[[str], tuple[int, str, str]]
+
+TRAIN = "train data --out new --points 1 --set hidden=32 --set n_tasks=800"
+ADAPT = "adapt model data --out new --search q=0.5 --set rounds=8 --set tasks_per_round=100"
+SHORT_TRAIN = "train data --out new --select none --set hidden=32 --set n_tasks=400"
+PAPER_TRAIN = "train data --out new --protocol paper --points 4 --set hidden=32 --set n_tasks=400"
+SHORT_ADAPT = "adapt model data --out new --set rounds=4 --set tasks_per_round=100"
+PAPER_ADAPT = f"{SHORT_ADAPT} --protocol paper"
+
+
+def files(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
+
+
+def interrupt_once(pattern: str, line: str) -> tuple[int, str]:
+    """Start a command in a process of its own, press Ctrl-C once a file is there; its exit code and stderr."""
+    command = [sys.executable, "-m", "sightunseen.cli", *shlex.split(line)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        deadline = time.monotonic() + 60
+        while not list(Path().glob(pattern)) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        err = process.communicate(timeout=60)[1]
+    return process.returncode, err
+
+
+def press_ctrl_c_after(tasks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on, Ctrl-C is pressed in this process when so many tasks of a stage are done."""
+
+    def on_chunk(_: ProgressBar, training: Training) -> None:
+        if training.tasks_done == tasks:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(ProgressBar, "on_chunk", on_chunk)
+
+
+# A first stage leaves a file when it is done; the stage after it is long enough to be interrupted.
+@pytest.mark.parametrize(
+    ("command", "first_stage", "other"),
+    [(TRAIN, "new.checkpoint/validation*", "hidden=33"), (ADAPT, "new.checkpoint/adapting-1*", "q=0.4")],
+    ids=["train", "adapt"],
+)
+def test_an_interrupted_process_can_be_resumed_to_the_same_weights(
+    run: Run, desk: Path, command: str, first_stage: str, other: str
+) -> None:
+    code, err = interrupt_once(first_stage, command)
+    assert code == 130, err
+    assert "Traceback" not in err
+    assert "--resume" in err.splitlines()[-1]
+    assert "new.checkpoint" in err.splitlines()[-1]
+    assert not Path("new").exists()
+    kept = files("new.checkpoint")
+    assert kept
+
+    for again, word in ((command, "--resume"), (f"{command} --set {other} --resume", "settings")):
+        code, _, err = run(again)
+        assert (code, word in err) == (2, True), err
+    assert files("new.checkpoint") == kept
+
+    assert run(f"{command} --resume")[0] == 0
+    assert not Path("new.checkpoint").exists()
+    assert run(command.replace("new", "unbroken"))[0] == 0
+    assert files("new")["weights.safetensors"] == files("unbroken")["weights.safetensors"]
+
+
+@pytest.mark.parametrize("command", [SHORT_TRAIN, PAPER_TRAIN, SHORT_ADAPT, PAPER_ADAPT])
+def test_wherever_it_is_stopped_a_run_goes_on_to_the_same_model_and_record(
+    run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    assert run(command.replace("new", "unbroken"))[0] == 0
+    for tasks in (100, 300):
+        with monkeypatch.context() as patch:
+            press_ctrl_c_after(tasks, patch)
+            code, out, _ = run(command)
+        assert (code, out) == (130, "")
+        code, _, err = run(f"{command} --resume")
+        assert code == 0, err
+        assert files("new")["weights.safetensors"] == files("unbroken")["weights.safetensors"]
+        assert what_was_done("new") == what_was_done("unbroken")
+        shutil.rmtree("new")
+
+
+def what_was_done(folder: str) -> dict[str, Any]:
+    """The record but for its times."""
+    record = json.loads(files(folder)["record.json"])
+    return {name: value for name, value in record.items() if name not in ("created", "wall_seconds")}
+
+
+def test_a_run_that_is_stopped_twice_is_resumed_twice(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for tasks, option in ((100, ""), (300, "--resume")):
+        press_ctrl_c_after(tasks, monkeypatch)
+        assert run(f"{SHORT_TRAIN} {option}")[0] == 130
+    press_ctrl_c_after(0, monkeypatch)
+    assert run(f"{SHORT_TRAIN} --resume")[0] == 0
+
+
+def test_a_second_ctrl_c_stops_at_once_and_leaves_no_model(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def on_chunk(_: ProgressBar, training: Training) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(ProgressBar, "on_chunk", on_chunk)
+    code, out, err = run(SHORT_TRAIN)
+    assert (code, out, "Traceback" in err) == (130, "", False)
+    assert not Path("new").exists()
+
+
+def test_ctrl_c_works_as_before_once_the_command_has_ended(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    press_ctrl_c_after(100, monkeypatch)
+    assert run(SHORT_TRAIN)[0] == 130
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("change", ["the model", "the unlabelled images", "the data"])
+def test_resuming_with_other_files_is_refused(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    Path("images.npz").write_bytes(Path("data/features.npz").read_bytes())
+    command = f"{SHORT_ADAPT} --unlabelled images.npz"
+    with monkeypatch.context() as patch:
+        press_ctrl_c_after(100, patch)
+        assert run(command)[0] == 130
+    if change == "the model":
+        assert run("train data --out model --overwrite --seed 1 --select none --set hidden=32 --set n_tasks=100")[0] == 0
+    else:
+        other_features(Path("images.npz" if change == "the unlabelled images" else "data/features.npz"))
+    code, _, err = run(f"{command} --resume")
+    assert code == 2, err
+    assert not Path("new").exists()
+
+
+def other_features(path: Path) -> None:
+    content = dict(np.load(path))
+    np.savez(path, **{**content, "X": content["X"] + 0.1})
+
+
+def test_a_damaged_checkpoint_is_refused(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        press_ctrl_c_after(100, patch)
+        assert run(SHORT_TRAIN)[0] == 130
+    (checkpoint,) = Path("new.checkpoint").glob("*.safetensors")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-50])
+    code, _, err = run(f"{SHORT_TRAIN} --resume")
+    assert (code, checkpoint.name in err, "Traceback" in err) == (2, True, False), err
+
+
+def test_overwrite_starts_an_interrupted_run_again(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        press_ctrl_c_after(100, patch)
+        assert run(SHORT_TRAIN)[0] == 130
+    other = f"{SHORT_TRAIN} --seed 1"
+    code, _, err = run(f"{other} --overwrite")
+    assert code == 0, err
+    assert run(other.replace("new", "unbroken"))[0] == 0
+    assert files("new")["weights.safetensors"] == files("unbroken")["weights.safetensors"]
+
+
+def test_an_interrupted_demo_says_a_way_on_that_works(
+    run: Run, desk: Path, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sightunseen.data.worlds.make_world", lambda _: small_world)
+    with monkeypatch.context() as patch:
+        press_ctrl_c_after(100, patch)
+        code, _, err = run("demo")
+    assert code == 130
+    code, _, err = run(f"demo {'--resume' if '--resume' in err else '--overwrite'}")
+    assert code == 0, err

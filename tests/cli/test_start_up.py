@@ -1,0 +1,55 @@
+"""Starting up is quick: nothing heavy is imported before it is needed. And a closed pipe is no mistake."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"torch", "numpy", "scipy", "sklearn", "pyarrow", "rich", "safetensors"}
+CLI = ("-m", "sightunseen.cli")
+COMMANDS = ("inspect", "train", "evaluate", "adapt", "predict", "demo")
+
+
+def imported(*arguments: str) -> set[str]:
+    """The packages that a run of Python imports."""
+    ended = subprocess.run([sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, check=True)
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rsplit("|", 1)[1].strip().partition(".")[0] for line in lines}
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    found = imported("-c", "import sightunseen")
+    assert "sightunseen" in found
+    assert not found & HEAVY
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), *((name, "--help") for name in COMMANDS)], ids=" ".join)
+def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    found = imported(*CLI, *arguments)
+    assert "argparse" in found
+    assert not found & HEAVY
+
+
+def test_inspecting_data_never_imports_torch(desk: Path) -> None:
+    found = imported(*CLI, "inspect", "data")
+    assert "numpy" in found
+    assert "torch" not in found
+
+
+@pytest.mark.parametrize("line", ["--help", "train --help", "inspect data", "inspect data --json"])
+def test_a_reader_that_has_gone_is_no_mistake(desk: Path, line: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, *CLI, *line.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()  # before anything is written: the pipe is broken for sure
+        process.stdout = None
+        err = process.communicate(timeout=60)[1]
+    assert (process.returncode, err) == (0, "")
+
+
+def test_a_reader_of_the_first_line_sees_no_traceback(desk: Path) -> None:
+    piped = f"{sys.executable} -m sightunseen.cli inspect benchmark | head -1"
+    ended = subprocess.run(piped, shell=True, capture_output=True, text=True, check=True)
+    assert (ended.stdout.strip(), ended.stderr) == ("benchmark", "")

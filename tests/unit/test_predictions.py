@@ -1,0 +1,170 @@
+"""Ranked answers and the three kinds of file they are written to."""
+
+import csv
+import errno
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from sightunseen import predictions
+from sightunseen.classes import ClassTable
+from sightunseen.errors import DataError, SettingsError, StorageError
+from sightunseen.methods import ZeroShotClassifier
+from sightunseen.predictions import Batch, check_ending, ranked, write_predictions
+
+LABELS = ["cat", 'dog, "big"', "zèbre", "okapi\nnew line", "tapir"]
+SEEN = ["cat", "zèbre"]
+N_IMAGES = 7
+NAMES = np.array([f"folder, 1/imäge {k}.jpg" for k in range(N_IMAGES)])
+
+
+class ReadsItsScores(ZeroShotClassifier):
+    """The score of the k-th class is the k-th feature."""
+
+    def fit(self, X: Any, y: Any, classes: Any = None) -> "ReadsItsScores":
+        self._begin_fit(X, y, classes)
+        return self
+
+    def _scores(self, X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        return X[:, self.table_.rows_of(labels)]
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def _take_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        del arrays
+
+
+@pytest.fixture
+def model() -> ReadsItsScores:
+    return ReadsItsScores().fit(np.eye(2, 5), SEEN, ClassTable(LABELS, np.eye(5)))
+
+
+@pytest.fixture
+def scores() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(N_IMAGES, 5)).astype(np.float32)
+
+
+def together(batches: Iterator[Batch]) -> Batch:
+    listed = list(batches)
+    return {name: np.concatenate([batch[name] for batch in listed]) for name in listed[0]}
+
+
+@pytest.mark.parametrize("block", [4096, 3, 1])
+@pytest.mark.parametrize("top", [1, 3, 5])
+def test_the_best_classes_come_first_with_their_share_of_the_softmax(
+    model: ReadsItsScores, scores: np.ndarray, monkeypatch: pytest.MonkeyPatch, block: int, top: int
+) -> None:
+    monkeypatch.setattr(predictions, "BLOCK", block)
+    found = together(ranked(model, scores, NAMES, top))
+    expected = []
+    for name, row in zip(NAMES, scores.astype(float), strict=True):
+        share = np.exp(row) / np.exp(row).sum()
+        best = sorted(range(5), key=lambda k: -row[k])[:top]
+        expected += [(name, rank, LABELS[k], share[k], LABELS[k] in SEEN) for rank, k in enumerate(best, start=1)]
+    paths, ranks, classes, confidences, seen = zip(*expected, strict=True)
+    for column, wanted in (("path", paths), ("rank", ranks), ("class", classes), ("seen", seen)):
+        assert found[column].tolist() == list(wanted)
+    np.testing.assert_allclose(found["confidence"], confidences, rtol=1e-5)
+
+
+@pytest.mark.parametrize("top", [5, 6, 1000])
+def test_asking_for_more_classes_than_there_are_gives_them_all(model: ReadsItsScores, scores: np.ndarray, top: int) -> None:
+    found = together(ranked(model, scores, NAMES, top))
+    assert found["rank"].tolist() == [1, 2, 3, 4, 5] * N_IMAGES
+    for classes, confidence in zip(found["class"].reshape(-1, 5), found["confidence"].reshape(-1, 5), strict=True):
+        assert set(classes) == set(LABELS)
+        assert confidence.sum() == pytest.approx(1, abs=1e-5)
+        assert (np.diff(confidence) <= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("candidates", "labels"),
+    [("unseen", {'dog, "big"', "okapi\nnew line", "tapir"}), ("seen", set(SEEN)), (["tapir", "cat"], {"tapir", "cat"})],
+    ids=["unseen", "seen", "listed"],
+)
+def test_confidence_is_shared_among_the_candidates_alone(
+    model: ReadsItsScores, scores: np.ndarray, candidates: Any, labels: set[str]
+) -> None:
+    found = together(ranked(model, scores, NAMES, len(LABELS), candidates))
+    assert set(found["class"]) == labels
+    np.testing.assert_allclose(found["confidence"].reshape(N_IMAGES, len(labels)).sum(axis=1), 1, rtol=1e-5)
+    assert (found["seen"] == np.isin(found["class"], SEEN)).all()
+
+
+@pytest.mark.parametrize("top", [0, -3])
+def test_asking_for_no_class_is_refused(model: ReadsItsScores, scores: np.ndarray, top: int) -> None:
+    with pytest.raises(SettingsError, match=f"top must be at least 1; got {top}"):
+        list(ranked(model, scores, NAMES, top))
+
+
+def test_an_unknown_candidate_is_named(model: ReadsItsScores, scores: np.ndarray) -> None:
+    with pytest.raises(DataError, match="'otter' has no semantic vector"):
+        list(ranked(model, scores, NAMES, 1, ["cat", "otter"]))
+
+
+def read_csv(path: Path) -> list[tuple[Any, ...]]:
+    with open(path, newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["path", "rank", "class", "confidence", "seen"]
+    return [(p, int(r), c, np.float32(f), {"true": True, "false": False}[s]) for p, r, c, f, s in rows]
+
+
+def read_json(path: Path) -> list[tuple[Any, ...]]:
+    rows = json.loads(path.read_text("utf-8"))
+    return [(row["path"], row["rank"], row["class"], np.float32(row["confidence"]), row["seen"]) for row in rows]
+
+
+def read_parquet(path: Path) -> list[tuple[Any, ...]]:
+    rows = parquet.read_table(path).to_pylist()
+    return [(row["path"], row["rank"], row["class"], np.float32(row["confidence"]), row["seen"]) for row in rows]
+
+
+@pytest.mark.parametrize(("ending", "read"), [(".csv", read_csv), (".json", read_json), (".parquet", read_parquet)])
+@pytest.mark.parametrize("labels", [LABELS, [30, 10, 20, 50, 40]], ids=["text labels", "numbers as labels"])
+def test_every_kind_of_file_holds_the_same_answers(tmp_path: Path, monkeypatch, scores, ending, read, labels) -> None:
+    monkeypatch.setattr(predictions, "BLOCK", 3)
+    model = ReadsItsScores().fit(np.eye(2, 5), [labels[0], labels[2]], ClassTable(labels, np.eye(5)))
+    answers = together(ranked(model, scores, NAMES, 2))
+    rows = write_predictions(tmp_path / f"answers{ending}", ranked(model, scores, NAMES, 2))
+    assert rows == 2 * N_IMAGES
+    answers["class"] = answers["class"].astype(str)
+    expected = list(zip(*(answers[name].tolist() for name in ("path", "rank", "class", "confidence", "seen")), strict=True))
+    assert read(tmp_path / f"answers{ending}") == [(p, r, c, np.float32(f), s) for p, r, c, f, s in expected]
+
+
+@pytest.mark.parametrize("name", ["answers.txt", "answers", "answers.csv.gz"])
+def test_a_file_of_unknown_format_is_refused_before_any_work(tmp_path: Path, name: str) -> None:
+    def never() -> Iterator[Batch]:
+        pytest.fail("predicted before looking at the file's ending")
+        yield {}
+
+    with pytest.raises(SettingsError, match=r"must end in \.csv, \.json, \.parquet"):
+        write_predictions(tmp_path / name, never())
+    with pytest.raises(SettingsError):
+        check_ending(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json", ".parquet"])
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(DataError("bad features"), DataError), (OSError(errno.ENOSPC, "full"), StorageError)],
+    ids=["data", "disk"],
+)
+def test_predicting_that_fails_half_way_leaves_the_earlier_file(tmp_path: Path, model, scores, ending, error, raised) -> None:
+    def half() -> Iterator[Batch]:
+        yield next(ranked(model, scores, NAMES))
+        raise error
+
+    path = tmp_path / f"answers{ending}"
+    path.write_text("earlier answers")
+    with pytest.raises(raised):
+        write_predictions(path, half())
+    assert path.read_text() == "earlier answers"
+    assert list(tmp_path.iterdir()) == [path]

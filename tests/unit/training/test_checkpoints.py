@@ -1,0 +1,335 @@
+"""Stopping and going on without a trace, the learning rate over time, and what the training loop refuses."""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.errors import ModelError, SettingsError, SightUnseenError
+from sightunseen.evaluation import evaluate
+from sightunseen.methods.cvc import CVC
+from sightunseen.selection import Measurements
+from sightunseen.training import Hook, Optimisation, Training, TrainingInterrupted
+from sightunseen.training.checkpoints import Checkpoints
+
+# 100 tasks are a chunk: four of them, the last one smaller.
+SETTINGS: dict[str, Any] = {"hidden": 16, "n_tasks": 350, "learning_rate": 1e-2, "weight_decay": 1e-3, "device": "cpu"}
+# 150 tasks are two chunks of 75: three rounds, six chunks, the odd ones end in the middle of a round.
+ADAPTATION: dict[str, Any] = {"rounds": 3, "tasks_per_round": 150, "schedule": "cosine", "threshold": 1.3, "best_per_class": 3}
+
+
+class Stop:
+    """Says stop once, after this many chunks."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left == 0
+
+
+class Killed(Exception):
+    """What a power cut would be."""
+
+
+class PowerCut(Hook):
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def on_chunk(self, _training: Training) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+
+def fit(data: ZeroShotDataset, hooks: Sequence[Hook] = (), **settings: Any) -> CVC:
+    watch = [Measurements(data, points=4), *hooks]
+    return CVC(**{**SETTINGS, **settings}).fit(data.train.X, data.train.y, data.classes, hooks=watch)
+
+
+@pytest.fixture(scope="module")
+def whole(small_world: ZeroShotDataset) -> CVC:
+    return fit(small_world)
+
+
+@pytest.fixture(scope="module")
+def adapt(whole: CVC, small_world: ZeroShotDataset) -> Callable[..., CVC]:
+    def adapted(*hooks: Hook) -> CVC:
+        images, labels = small_world.test_unseen.X, small_world.test_unseen.y
+        watch = [Measurements(small_world, points=3), *hooks]
+        return whole.adapt(images, true_labels=labels, hooks=watch, **ADAPTATION)
+
+    return adapted
+
+
+@pytest.fixture(scope="module")
+def whole_adaptation(adapt: Callable[..., CVC]) -> CVC:
+    return adapt()
+
+
+def assert_same_run(found: CVC, expected: CVC) -> None:
+    """The same bits: weights, losses, measurements along the way and, where there are rounds, their history."""
+    for name, tensor in expected.generator_.state_dict().items():
+        np.testing.assert_array_equal(found.generator_.state_dict()[name].numpy(), tensor.numpy(), err_msg=name)
+    assert found.score_.scale.item() == expected.score_.scale.item()
+    np.testing.assert_array_equal(found.classifiers_of("all"), expected.classifiers_of("all"))
+    assert found.losses_ == expected.losses_
+    assert found.curve_ == expected.curve_
+    assert getattr(found, "history_", None) == getattr(expected, "history_", None)
+
+
+# -- going on -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3])
+def test_training_goes_on_from_any_chunk_as_if_never_stopped(
+    chunks: int, whole: CVC, small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
+    with pytest.raises(TrainingInterrupted, match=f"after {100 * chunks} of 350 tasks"):
+        fit(small_world, [Checkpoints(tmp_path, "a run", seconds=1e9, stop_asked=Stop(chunks))])
+    assert_same_run(fit(small_world, [Checkpoints(tmp_path, "a run")]), whole)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3, 4, 5])
+def test_adapting_goes_on_from_any_chunk_also_within_a_round(
+    chunks: int, adapt: Callable[..., CVC], whole_adaptation: CVC, tmp_path: Path
+) -> None:
+    assert len({entry["pool"] for entry in whole_adaptation.history_}) > 1  # else a pool forgotten would not show
+    with pytest.raises(TrainingInterrupted, match=f"after {75 * chunks} of 450 tasks"):
+        adapt(Checkpoints(tmp_path, "a run", seconds=1e9, stop_asked=Stop(chunks)))
+    assert_same_run(adapt(Checkpoints(tmp_path, "a run")), whole_adaptation)
+
+
+def test_a_run_may_be_stopped_after_every_chunk(adapt: Callable[..., CVC], whole_adaptation: CVC, tmp_path: Path) -> None:
+    for _ in range(5):
+        with pytest.raises(TrainingInterrupted):
+            adapt(Checkpoints(tmp_path, "a run", stop_asked=lambda: True))
+    # The sixth chunk is the last one; a finished run is not broken off.
+    assert_same_run(adapt(Checkpoints(tmp_path, "a run", stop_asked=lambda: True)), whole_adaptation)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3])
+def test_what_was_saved_in_passing_survives_a_power_cut(
+    chunks: int, whole: CVC, small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
+    with pytest.raises(Killed):
+        fit(small_world, [PowerCut(chunks), Checkpoints(tmp_path, "a run", seconds=0)])  # cut before this chunk is saved
+    assert_same_run(fit(small_world, [Checkpoints(tmp_path, "a run")]), whole)
+
+
+def test_nothing_is_saved_before_its_time(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        fit(small_world, [Checkpoints(tmp_path / "kept", "a run", seconds=1e9), PowerCut(2)])
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_finished_run_is_not_trained_again(whole: CVC, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    fit(small_world, [Checkpoints(tmp_path, "a run")])
+    assert_same_run(fit(small_world, [Checkpoints(tmp_path, "a run"), PowerCut(1)]), whole)
+
+
+def test_a_run_that_ended_early_can_be_taken_further(whole: CVC, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    model = CVC(**SETTINGS)
+    model.fit(*_training(small_world), hooks=[Checkpoints(tmp_path, "a run")], stop_after=200)
+    model.fit(*_training(small_world), hooks=[Checkpoints(tmp_path, "a run")])
+    np.testing.assert_array_equal(model.classifiers_of("all"), whole.classifiers_of("all"))
+
+
+def _training(data: ZeroShotDataset) -> tuple[Any, Any, Any]:
+    return data.train.X, data.train.y, data.classes
+
+
+def test_stages_keep_checkpoints_of_their_own(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    for stage in ("one stage", "another stage"):
+        CVC(**SETTINGS).fit(*_training(small_world), hooks=[Checkpoints(tmp_path, "a run")], stage=stage)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["another-stage.safetensors", "one-stage.safetensors"]
+
+
+def test_a_checkpoint_of_other_settings_is_refused_and_kept(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    with pytest.raises(TrainingInterrupted):
+        fit(small_world, [Checkpoints(tmp_path, "hidden 16", stop_asked=lambda: True)])
+    before = (tmp_path / "training.safetensors").read_bytes()
+    with pytest.raises(ModelError, match="other data or settings"):
+        fit(small_world, [Checkpoints(tmp_path, "hidden 17")], hidden=17)
+    assert (tmp_path / "training.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("kept", [0, 4, 100, 0.5, -1])
+def test_a_truncated_checkpoint_is_refused(kept: float, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    with pytest.raises(TrainingInterrupted):
+        fit(small_world, [Checkpoints(tmp_path, "a run", stop_asked=lambda: True)])
+    path = tmp_path / "training.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[: int(kept * len(content)) if kept == 0.5 else int(kept)])
+    with pytest.raises(ModelError, match=r"training\.safetensors is damaged.* Delete .* and start again"):
+        fit(small_world, [Checkpoints(tmp_path, "a run")])
+
+
+@pytest.mark.parametrize("metadata", [None, {"progress": "{"}, {"progress": "{}"}, {"other": "1"}])
+def test_a_file_that_is_no_checkpoint_is_refused(
+    metadata: dict[str, str] | None, small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
+    save_file({"0.value": np.zeros(3)}, tmp_path / "training.safetensors", metadata)
+    with pytest.raises(ModelError, match=r"training\.safetensors"):
+        fit(small_world, [Checkpoints(tmp_path, "a run")])
+
+
+# -- the learning rate over time ------------------------------------------------------------------------------------------
+
+
+def test_a_constant_rate_stays() -> None:
+    optimisation = Optimisation(n_tasks=10, learning_rate=0.3)
+    assert [optimisation.learning_rate_at(task) for task in range(10)] == [0.3] * 10
+
+
+def test_a_cosine_falls_from_the_rate_through_its_half_to_zero() -> None:
+    optimisation = Optimisation(n_tasks=1000, learning_rate=0.3, schedule="cosine")
+    rates = [optimisation.learning_rate_at(task) for task in range(1001)]
+    assert rates[0] == 0.3
+    assert rates[500] == pytest.approx(0.15)
+    assert rates[1000] == pytest.approx(0, abs=1e-15)
+    # cos^2 of half the angle, another way to write it
+    assert rates == pytest.approx([0.3 * math.cos(math.pi * task / 2000) ** 2 for task in range(1001)], abs=1e-15)
+
+
+def test_a_rate_is_halved_every_k_tasks() -> None:
+    optimisation = Optimisation(n_tasks=10, learning_rate=0.8, schedule="halve every 3")
+    rates = [optimisation.learning_rate_at(task) for task in range(10)]
+    assert rates == [0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_tasks", 0),
+        ("n_tasks", -3),
+        ("learning_rate", -0.1),
+        ("learning_rate", math.nan),
+        ("learning_rate", math.inf),
+        ("weight_decay", -1.0),
+        ("weight_decay", math.nan),
+        ("clip_norm", -1.0),
+        ("clip_norm", math.inf),
+        ("schedule", "linear"),
+        ("schedule", "halve every"),
+        ("schedule", "halve every 0"),
+        ("schedule", "halve every 2.5"),
+        ("schedule", "halve every -1"),
+        ("schedule", ""),
+    ],
+)
+def test_bad_settings_of_the_optimiser_are_named(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError, match=name):
+        Optimisation(**{"n_tasks": 10, "learning_rate": 0.1, name: value})
+
+
+# -- the loop -----------------------------------------------------------------------------------------------------------
+
+
+class Witness(Hook):
+    """Notes what it is told, and the weights after every chunk."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.weights: list[np.ndarray] = []
+
+    def on_start(self, training: Training) -> None:
+        self.training = training
+        self.told.append("start")
+
+    def on_chunk(self, training: Training) -> None:
+        self.told.append(str(training.tasks_done))
+        self.weights.append(training.objective.parameters[0].detach().numpy().copy())
+
+    def on_end(self, _training: Training) -> None:
+        self.told.append("end")
+
+
+def test_hooks_are_told_of_start_chunks_and_end(small_world: ZeroShotDataset) -> None:
+    witness = Witness()
+    fit(small_world, [witness])
+    assert witness.told == ["start", "100", "200", "300", "350", "end"]
+
+
+def test_hooks_are_told_of_the_end_also_when_training_breaks_off(small_world: ZeroShotDataset) -> None:
+    witness = Witness()
+    with pytest.raises(Killed):
+        fit(small_world, [witness, PowerCut(2)])
+    assert witness.told == ["start", "100", "200", "end"]
+
+
+def test_stopping_early_is_the_beginning_of_the_whole_run(small_world: ZeroShotDataset) -> None:
+    witness = Witness()
+    fit(small_world, [witness])
+    model = CVC(**SETTINGS).fit(*_training(small_world), stop_after=200)
+    np.testing.assert_array_equal(model.generator_.first.weight.detach().numpy(), witness.weights[1])
+    assert [point["tasks"] for point in model.losses_] == [100, 200]
+    assert not np.array_equal(witness.weights[1], witness.weights[-1])
+
+
+@pytest.mark.parametrize("tasks", [0, -1])
+def test_stopping_before_the_first_task_is_refused(tasks: int, small_world: ZeroShotDataset) -> None:
+    with pytest.raises(SettingsError, match="stop_after"):
+        CVC(**SETTINGS).fit(*_training(small_world), stop_after=tasks)
+
+
+def test_a_long_loss_curve_is_thinned_to_means(small_world: ZeroShotDataset) -> None:
+    witness = Witness()
+    CVC(**{**SETTINGS, "n_tasks": 650}).fit(*_training(small_world), hooks=[witness])
+    losses = witness.training.losses
+    assert len(losses) == 7
+    thinned = witness.training.loss_curve(most=3)
+    assert [point["tasks"] for point in thinned] == [300, 600, 650]
+    expected = [sum(losses[:3]) / 3, sum(losses[3:6]) / 3, losses[6]]
+    assert [point["loss"] for point in thinned] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"similarity": "dot", "learning_rate": 1e30, "clip_norm": None},
+        {"learning_rate": 1e30},
+        {"initial_scale": math.nan},
+    ],
+    ids=["dot products explode", "cosines of infinite classifiers", "a scale that is no number"],
+)
+def test_a_diverging_run_is_broken_off_with_advice(settings: dict[str, Any], small_world: ZeroShotDataset) -> None:
+    with pytest.raises(SightUnseenError, match=r"training diverged\. Lower the learning rate"):
+        fit(small_world, **settings)
+
+
+def test_diverging_while_adapting_is_broken_off_too(whole: CVC, small_world: ZeroShotDataset) -> None:
+    with pytest.raises(SightUnseenError, match=r"training diverged\. Lower the learning rate"):
+        whole.adapt(small_world.test_unseen.X, learning_rate=1e30, **{**ADAPTATION, "rounds": 1})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"episodic": False}, {"similarity": "dot"}, {"episodic": False, "similarity": "dot"}],
+    ids=["without tasks", "dot products", "both"],
+)
+def test_the_ablations_train(settings: dict[str, Any], small_world: ZeroShotDataset) -> None:
+    model = fit(small_world, **settings)
+    assert model.losses_[-1]["loss"] < 0.7 * model.losses_[0]["loss"]
+    found = evaluate(model, small_world)
+    assert found.T1 > 35  # chance is 25
+    assert found.S > 20  # chance is 6
+    assert (model.score_.scale.item() == 20.0) == ("similarity" in settings)  # the dot product has no scale to learn
+    adapted = model.adapt(small_world.test_unseen.X, rounds=2, tasks_per_round=20)
+    assert evaluate(adapted, small_world).T1 > 35
+
+
+def test_mini_batches_without_tasks_choose_among_all_seen_classes(small_world: ZeroShotDataset) -> None:
+    witness = Witness()
+    CVC(**SETTINGS, episodic=False, classes_per_task=5, images_per_class=3).fit(*_training(small_world), hooks=[witness])
+    drawn = witness.training.objective.draw(0, 50)
+    assert drawn["rows"].shape == drawn["labels"].shape == (50, 15)
+    np.testing.assert_array_equal(drawn["classes"], [range(12)] * 50)
+    np.testing.assert_array_equal(small_world.seen[drawn["labels"]], small_world.train.y[drawn["rows"]])
+    assert len({row for batch in drawn["rows"].tolist() for row in batch}) > 150  # of 192 images, 750 draws meet nearly all
