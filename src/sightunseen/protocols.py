@@ -54,6 +54,8 @@ def run_training(
     if protocol == "honest":
         choice = on_validation_classes(model, data, grid, n_folds, points, hooks) if select else fixed()
         model.set_params(**choice.settings)
+        if choice.seen_penalty is not None:
+            model.set_params(seen_penalty=choice.seen_penalty)
         images = data.train
         model.fit(images.X, images.y, data.classes, hooks=hooks, stage=FINAL_STAGE, stop_after=choice.stop_after)
     else:
@@ -81,25 +83,28 @@ def run_adaptation(
     workspace: Path,
     unlabelled: ArrayLike | None = None,
     settings: Mapping[str, Any] | None = None,
+    protocol: str = "honest",
+    select: bool = True,
     grid: Mapping[str, Sequence[Any]] | None = None,
     n_folds: int = 1,
-    protocol: str = "honest",
     findings: Iterable[Finding] = (),
     hooks: Sequence[Hook] = (),
 ) -> CVC:
     """Adapt a model to the unlabelled images of the unseen classes (Algorithm 2); the run record is its ``record_``.
 
     Without ``unlabelled`` the test images of the unseen classes serve; their labels are used to report how many pseudo
-    labels were right, and for nothing else. Under the protocol ``paper`` the round with the best H on test is kept.
+    labels were right, and for nothing else. Under the protocol ``honest`` adapting is rehearsed on validation classes, to
+    choose the penalty on seen classes and the settings of ``grid``; under ``paper`` the round with the best H on test is kept.
     """
     _check_protocol(protocol, data, grid)
     if unlabelled is None and not len(data.test_unseen):
         raise DataError("there are no images of unseen classes to adapt to. Give their features (--unlabelled FILE).")
     started = time.monotonic()
-    chosen, report = dict(settings or {}), fixed().report
-    if grid:
+    chosen, choice = dict(settings or {}), fixed()
+    if protocol == "honest" and select:
         choice = adaptation_on_validation_classes(model, data, chosen, grid, n_folds, hooks)
-        chosen, report = {**chosen, **choice.settings}, choice.report
+        chosen |= choice.settings
+    report = choice.report
     best = workspace / "best-on-test"
     watch = [BestOnTest(data, best, Adaptation(**chosen).rounds)] if protocol == "paper" else []
     adapted = model.adapt(
@@ -111,6 +116,8 @@ def run_adaptation(
         hooks=[*watch, *hooks],
         **chosen,
     )
+    if choice.seen_penalty is not None:
+        adapted.set_params(seen_penalty=choice.seen_penalty)
     if protocol == "paper":
         report = BestOnTest.report(adapted.curve_)
         adapted = _with_learned_weights_of(CVC.load(best), adapted)
@@ -157,7 +164,7 @@ def _train_the_authors_way(
     best = workspace / "best-on-test"
     watch = [BestOnTest(data, best, points), *hooks]
     model.fit(data.train.X, data.train.y, data.classes, hooks=watch, stage=FINAL_STAGE)
-    return _with_learned_weights_of(CVC.load(best), model), Choice({}, None, BestOnTest.report(model.curve_))
+    return _with_learned_weights_of(CVC.load(best), model), Choice({}, report=BestOnTest.report(model.curve_))
 
 
 def _with_learned_weights_of(best: CVC, model: CVC) -> CVC:

@@ -32,27 +32,34 @@ class Measurements(Hook):
         due = int(training.tasks_done / every) > int((training.tasks_done - training.objective.chunk_size) / every)
         if not due and not training.finished:
             return
-        result = evaluate(training.model, self.data)
-        point: dict[str, Any] = {"tasks": training.tasks_done, "loss": training.losses[-1], **result.summary()}
-        if result.curve is not None:
-            penalty = result.curve.best_bonus()
-            point["best_penalty"] = training.model.seen_penalty + penalty
-            point["H_at_best_penalty"] = round(100 * harmonic_mean(*result.curve.at(penalty)), 2)
-        training.curve.append(point)
+        measured = measure(training.model, self.data)
+        training.curve.append({"tasks": training.tasks_done, "loss": training.losses[-1], **measured})
+
+
+def measure(model: CVC, data: ZeroShotDataset | Fold) -> dict[str, Any]:
+    """T1, U, S, H, AUSUC, and the penalty on seen classes at which H is best, with that H."""
+    result = evaluate(model, data)
+    measured: dict[str, Any] = dict(result.summary())
+    if result.curve is not None:
+        further = result.curve.best_bonus()
+        measured["best_penalty"] = model.seen_penalty + further
+        measured["H_at_best_penalty"] = round(100 * harmonic_mean(*result.curve.at(further)), 2)
+    return measured
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and how: ``settings`` to train with, ``stop_after`` tasks; ``report`` goes into the record."""
+    """What was chosen (None: nothing), and how: ``report`` goes into the record."""
 
     settings: Mapping[str, Any]
-    stop_after: int | None
+    seen_penalty: float | None = None
+    stop_after: int | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
 
 
 def fixed() -> Choice:
     """Nothing is chosen: the settings are taken as they are."""
-    return Choice({}, None, {"by": "nothing: settings as given"})
+    return Choice({}, report={"by": "nothing: settings as given"})
 
 
 def on_validation_classes(
@@ -80,33 +87,24 @@ def on_validation_classes(
             trial.fit(fold.train.X, fold.train.y, fold.classes, hooks=watch, stage=stage)
             curves.append(trial.curve_)
         tried.append({"settings": settings, "points": [_mean(points) for points in zip(*curves, strict=True)]})
-    best_of = [max(entry["points"], key=lambda point: point["H_at_best_penalty"]) for entry in tried]
-    k = int(np.argmax([point["H_at_best_penalty"] for point in best_of]))
-    chosen, point = tried[k]["settings"], best_of[k]
-    report = {
-        "by": "H on validation classes",
-        "folds": _sizes(folds),
-        "tried": tried,
-        "chosen": {**chosen, "tasks": point["tasks"], "seen_penalty": point["best_penalty"]},
-        "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
-    }
-    return Choice({**chosen, "seen_penalty": point["best_penalty"]}, point["tasks"], report)
+    return _best_choice(tried, folds)
 
 
 def adaptation_on_validation_classes(
     model: CVC,
     data: ZeroShotDataset,
     settings: Mapping[str, Any],
-    grid: Mapping[str, Sequence[Any]],
+    grid: Mapping[str, Sequence[Any]] | None = None,
     n_folds: int = 1,
     hooks: Sequence[Hook] = (),
 ) -> Choice:
-    """Choose the settings of Algorithm 2: on each fold train as ``model`` was trained, adapt to the validation classes.
+    """Rehearse Algorithm 2: on each fold train as ``model`` was trained, then adapt to the validation classes.
 
-    Chosen by H on the validation classes and the held-out images of the fold's training classes, averaged over folds.
+    Chosen together: the setting and the penalty on seen classes, by the H they reach on the validation classes and the
+    held-out images of the fold's training classes, averaged over folds.
     """
     folds = _usable_folds(data, n_folds, model.seed)
-    combinations = list(ParameterGrid(dict(grid)))
+    combinations = list(ParameterGrid(dict(grid or {})))
     results: list[list[dict[str, Any]]] = [[] for _ in combinations]
     for k, fold in enumerate(folds, start=1):
         stage = f"validation, fold {k} of {len(folds)}"
@@ -114,13 +112,31 @@ def adaptation_on_validation_classes(
             fold.train.X, fold.train.y, fold.classes, hooks=hooks, stage=stage, stop_after=model.n_tasks_ or None
         )
         for number, tried in enumerate(combinations, start=1):
-            stage = f"adapting {number} of {len(combinations)}, fold {k} of {len(folds)}"
+            stage = f"rehearsal {number} of {len(combinations)}, fold {k} of {len(folds)}"
             adapted = start.adapt(fold.test_unseen.X, fold.unseen, hooks=hooks, stage=stage, **{**settings, **tried})
-            results[number - 1].append(evaluate(adapted, fold).summary())
-    tried = [{"settings": c, "validation": _mean(r)} for c, r in zip(combinations, results, strict=True)]
-    best = max(tried, key=lambda entry: entry["validation"]["H"])
-    report = {"by": "H on validation classes", "folds": _sizes(folds), "tried": tried, "chosen": best["settings"]}
-    return Choice(best["settings"], None, report)
+            results[number - 1].append(measure(adapted, fold))
+    tried = [{"settings": c, "points": [_mean(r)]} for c, r in zip(combinations, results, strict=True)]
+    return _best_choice(tried, folds)
+
+
+def best_point(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The point of a tried setting at which H on validation classes is best."""
+    return dict(max(entry["points"], key=lambda point: point["H_at_best_penalty"]))
+
+
+def _best_choice(tried: Sequence[Mapping[str, Any]], folds: Sequence[Fold]) -> Choice:
+    best = max(tried, key=lambda entry: best_point(entry)["H_at_best_penalty"])
+    settings, point = best["settings"], best_point(best)
+    stop_after = point.get("tasks")
+    tasks = {} if stop_after is None else {"tasks": stop_after}
+    report = {
+        "by": "H on validation classes",
+        "folds": _sizes(folds),
+        "tried": list(tried),
+        "chosen": {**settings, **tasks, "seen_penalty": point["best_penalty"]},
+        "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
+    }
+    return Choice(settings, point["best_penalty"], stop_after, report)
 
 
 class BestOnTest(Measurements):

@@ -301,7 +301,9 @@ def test_a_value_that_an_adaptation_cannot_have_is_refused(run: Run, desk: Path,
 
 
 def test_an_adaptation_that_trusts_no_image_is_refused(run: Run, desk: Path) -> None:
-    message = refusal(run, desk, f"adapt model data --out new {BRIEF} --set best_per_class=0 --set threshold=1e30")
+    message = refusal(
+        run, desk, f"adapt model data --out new {BRIEF} --select none --set best_per_class=0 --set threshold=1e30"
+    )
     assert "threshold" in message
 
 

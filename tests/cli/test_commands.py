@@ -157,13 +157,16 @@ def test_without_selection_the_settings_are_taken_as_they_are(run: Run, desk: Pa
 
 def test_a_search_chooses_the_best_on_validation_classes(run: Run, desk: Path) -> None:
     succeed(run, "train data --out new --search hidden=4,32 --search learning_rate=0.001,0.01 --set n_tasks=100")
-    found = record("new")
-    tried = {
-        (entry["settings"]["hidden"], entry["settings"]["learning_rate"]): max(p["H_at_best_penalty"] for p in entry["points"])
-        for entry in found["selection"]["tried"]
-    }
+    tried = tried_settings("new")
     assert set(tried) == {(4, 0.001), (4, 0.01), (32, 0.001), (32, 0.01)}
-    assert max(tried, key=tried.__getitem__) == (found["settings"]["hidden"], found["settings"]["learning_rate"])
+    settings = record("new")["settings"]
+    assert max(tried, key=tried.__getitem__) == (settings["hidden"], settings["learning_rate"])
+
+
+def tried_settings(folder: str) -> dict[tuple[Any, ...], float]:
+    """The values that were tried, and the best H each reached on validation classes."""
+    entries = record(folder)["selection"]["tried"]
+    return {tuple(e["settings"].values()): max(point["H_at_best_penalty"] for point in e["points"]) for e in entries}
 
 
 def test_as_many_folds_are_validated_on_as_were_asked_for(run: Run, desk: Path) -> None:
@@ -212,9 +215,9 @@ def test_false_is_false_however_it_is_spelt(run: Run, desk: Path) -> None:
 def test_the_next_command_that_train_proposes_works(run: Run, desk: Path, data: str, out: str) -> None:
     if "other" in data:
         Path("benchmark/res101.mat").rename("benchmark/other.mat")
-    proposed = succeed(run, f"train {data} --out {out} {QUICK}").split("Next: sightunseen ")[1]
-    assert proposed.startswith("evaluate ")
-    succeed(run, proposed)
+    said = re.search(r"sightunseen (adapt|evaluate) .*", succeed(run, f"train {data} --out {out} {QUICK}"))
+    assert said is not None
+    succeed(run, said[0].removeprefix("sightunseen "))
 
 
 # -- evaluate ------------------------------------------------------------------------------------------------------------
@@ -282,11 +285,12 @@ def test_the_loss_of_an_adaptation_can_be_set(run: Run, desk: Path) -> None:
 
 
 def test_an_adaptation_is_searched_for_on_validation_classes(run: Run, desk: Path) -> None:
-    succeed(run, f"adapt model data --out new {BRIEF} --search q=0.2,0.9")
-    found = record("new")
-    tried = {entry["settings"]["q"]: entry["validation"]["H"] for entry in found["selection"]["tried"]}
-    assert set(tried) == {0.2, 0.9}
-    assert found["settings"]["adaptation"]["q"] == max(tried, key=tried.__getitem__)
+    out = succeed(run, f"adapt model data --out new {BRIEF} --search q=0.2,0.9")
+    tried = tried_settings("new")
+    assert set(tried) == {(0.2,), (0.9,)}
+    chosen = record("new")["settings"]["adaptation"]["q"]
+    assert (chosen,) == max(tried, key=tried.__getitem__)
+    assert f"q {chosen}" in out
 
 
 def test_what_was_chosen_on_test_data_once_stays_marked_so(run: Run, desk: Path) -> None:
@@ -366,10 +370,13 @@ def test_candidates_bound_the_answers(run: Run, desk: Path, small_world: ZeroSho
         assert {row["class"] for row in rows if row["seen"]} == allowed & set(small_world.seen)
 
 
-def test_a_candidate_listed_twice_is_one_candidate(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+def test_a_candidate_listed_twice_is_one_candidate_or_refused(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     Path("twice.txt").write_text(f"{small_world.seen[0]}\n{small_world.seen[1]}\n{small_world.seen[0]}\n", "utf-8")
-    succeed(run, "predict model data/features.npz --top 3 --candidates twice.txt --out found.json")
-    assert [row["rank"] for row in predictions("found.json")] == [1, 2] * 320
+    code, _, err = run("predict model data/features.npz --top 3 --candidates twice.txt --out found.json")
+    if code == 0:
+        assert [row["rank"] for row in predictions("found.json")] == [1, 2] * 320
+    else:
+        assert (code, small_world.seen[0] in err) == (2, True), err
 
 
 def test_predictions_carry_the_names_of_the_images(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:

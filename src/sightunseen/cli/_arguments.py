@@ -21,6 +21,15 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--classes", type=Path, metavar="FILE", help="table of classes, where DATA is a table of features")
 
 
+def shown_data(args: argparse.Namespace) -> str:
+    """The data arguments as they were given, to be shown in a command."""
+    given = [str(args.data)]
+    for name, default in (("features", "res101"), ("splits", "att_splits"), ("classes", None)):
+        if getattr(args, name) != default:
+            given.append(f"--{name} {getattr(args, name)}")
+    return " ".join(given)
+
+
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """What training commands share."""
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the model folder to write")
@@ -43,6 +52,9 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="paper: keep the model that is best on the test data, as the authors did, and say so (default: honest)",
     )
     parser.add_argument("--preset", default="fast", help="fast (default), or paper-awa1, -awa2, -cub, -sun, -apy")
+    parser.add_argument(
+        "--select", choices=("validation", "none"), default="validation", help="none: take the settings as they are"
+    )
     parser.add_argument("--folds", type=int, default=1, metavar="K", help="folds of validation classes (default: 1)")
     parser.add_argument(
         "--allow", action="append", default=[], metavar="CHECK", help="go on although the split doctor FAILs this check"

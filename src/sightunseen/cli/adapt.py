@@ -3,6 +3,7 @@
 import argparse
 import shutil
 from pathlib import Path
+from typing import Any
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.cli._arguments import check_names, parse_grid, parse_settings
     from sightunseen.cli._data import open_examined
     from sightunseen.cli._run import long_work, prepare_output
-    from sightunseen.cli._tables import print_results
+    from sightunseen.cli._tables import print_choice, print_results
     from sightunseen.cli.evaluate import check_semantics, say_if_other_data
     from sightunseen.data.tables import load_features
     from sightunseen.errors import ModelError
@@ -50,13 +51,19 @@ def run(args: argparse.Namespace) -> int:
     unlabelled = None if args.unlabelled is None else load_features(args.unlabelled)[0]
     images = None if args.unlabelled is None else sha256_of(args.unlabelled)
     sources = {"model": sha256_of(args.model / "weights.safetensors"), "unlabelled": images, "data": describe(data)}
-    identity = {"settings": settings, "grid": grid, "folds": args.folds, "protocol": args.protocol, **sources}
-    with long_work(workspace, identity) as hooks:
-        adapted = run_adaptation(model, data, workspace, unlabelled, settings, grid, args.folds, args.protocol, findings, hooks)
+    options: dict[str, Any] = {
+        "protocol": args.protocol,
+        "select": args.select == "validation",
+        "grid": grid,
+        "n_folds": args.folds,
+    }
+    with long_work(workspace, {"settings": settings, **options, **sources}) as hooks:
+        adapted = run_adaptation(model, data, workspace, unlabelled, settings, findings=findings, hooks=hooks, **options)
     adapted.save(args.out)
     shutil.rmtree(workspace, ignore_errors=True)
     record = adapted.record_
     assert record is not None
+    print_choice(record)
     last = record.history[-1]
     print(
         f"{len(record.history)} rounds; {last['pool']} images trusted in the last one, {last['changed_labels']} labels changed"

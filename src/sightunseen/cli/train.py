@@ -11,9 +11,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add_data_arguments(parser)
     add_run_arguments(parser)
-    parser.add_argument(
-        "--select", choices=("validation", "none"), default="validation", help="none: take the settings as they are"
-    )
     parser.add_argument("--points", type=int, default=10, help="times the model is measured along training (default: 10)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
@@ -50,23 +47,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(model: Any, args: argparse.Namespace) -> None:
-    from sightunseen.cli._tables import print_results, print_table
+    from sightunseen.cli._arguments import shown_data
+    from sightunseen.cli._tables import print_choice, print_results
 
     record = model.record_
-    tried = record.selection.get("tried", [])
-    if len(tried) > 1 and "settings" in tried[0]:
-        best = [max(entry["points"], key=lambda point: point["H_at_best_penalty"]) for entry in tried]
-        rows = [
-            (str(entry["settings"]), point["tasks"], point["T1"], point["H_at_best_penalty"], point["AUSUC"])
-            for entry, point in zip(tried, best, strict=True)
-        ]
-        print_table("Tried on validation classes", ["settings", "tasks", "T1", "H", "AUSUC"], rows)
-    print(f"chosen by {record.selection['by']}: {_shown(record.selection.get('chosen', {}))}")
+    print_choice(record)
     if record.results:
         by = "chosen on TEST data" if record.protocol == "paper" else "test data looked at once"
         print_results(f"{record.data['name']}, protocol {record.protocol} ({by}), percent", {"inductive": record.results})
-    print(f"saved {args.out} after {record.wall_seconds:.0f} s. Next: sightunseen evaluate {args.out} {args.data}")
-
-
-def _shown(chosen: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen.items())
+    print(f"saved {args.out} after {record.wall_seconds:.0f} s")
+    if record.results:
+        print(f"next, with the images of unseen classes: sightunseen adapt {args.out} {shown_data(args)} --out {args.out}-t")
