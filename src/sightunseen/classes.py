@@ -55,7 +55,7 @@ class ClassTable:
         self._row: dict[Any, int] = {label: row for row, label in enumerate(self.labels.tolist())}
         if len(self._row) != len(self.labels):
             repeated = _repeated(self.labels)
-            raise DataError(f"a label must appear once in a class table; {_some(repeated)} appear more often.")
+            raise DataError(f"a label must appear once in a class table; {_some(repeated)} stands there more often.")
 
     @classmethod
     def from_mapping(cls, vectors: Mapping[Any, ArrayLike], attribute_names: Sequence[str] | None = None) -> "ClassTable":

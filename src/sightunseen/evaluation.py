@@ -33,7 +33,7 @@ class Evaluation:
 def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluation:
     """Evaluate a model on the test images of a data set, or of a validation fold."""
     unseen, seen = _scored(model, data, "test_unseen"), _scored(model, data, "test_seen")
-    candidates = np.concatenate([data.seen, data.unseen])
+    candidates = np.union1d(data.seen, data.unseen)
     is_unseen = np.isin(candidates, data.unseen)
     t1 = u = s = h = area = curve = None
     by_class: dict[str, dict[Any, float]] = {}
@@ -70,4 +70,4 @@ def _scored(model: ZeroShotClassifier, data: ZeroShotDataset | Fold, part: str) 
     split = getattr(data, part)
     if not len(split):
         return None
-    return model.decision_function(split.X, candidates=np.concatenate([data.seen, data.unseen])), split.y
+    return model.decision_function(split.X, candidates=np.union1d(data.seen, data.unseen)), split.y

@@ -22,8 +22,7 @@ def sha256_of(path: Path) -> str:
 @contextmanager
 def written_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; on success it takes that name, on failure it is removed."""
-    with _storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with _storage_errors(path), _parent_of(path):
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
         os.close(handle)
         temporary = Path(name)
@@ -41,8 +40,7 @@ def folder_written_atomically(path: Path, replaceable: Callable[[Path], bool]) -
     """Yield a temporary folder that becomes ``path``; an existing ``path`` is replaced only if ``replaceable`` says so."""
     if path.exists() and not replaceable(path):
         raise StorageError(f"{path} exists and was not made by sightunseen; it is left alone. Choose another name.")
-    with _storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with _storage_errors(path), _parent_of(path):
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         try:
             yield temporary
@@ -52,6 +50,20 @@ def folder_written_atomically(path: Path, replaceable: Callable[[Path], bool]) -
             _swap_in(temporary, path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def _parent_of(path: Path) -> Iterator[None]:
+    """Make the folder that ``path`` goes into; where that was for nothing, take it away again."""
+    made = [folder for folder in path.parents if not folder.exists()]  # the innermost first
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # no longer empty, or not ours to remove
+            for folder in made:
+                folder.rmdir()
+        raise
 
 
 def _swap_in(temporary: Path, path: Path) -> None:

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from sightunseen.errors import SettingsError
+from sightunseen.checks import check_choice
 
 INITIALISATIONS = ("he", "normal")
 
@@ -26,8 +26,7 @@ class ClassifierGenerator(nn.Module):
         self, semantic_size: int, hidden: int, feature_size: int, rectify: bool, initialisation: str, rng: torch.Generator
     ) -> None:
         super().__init__()
-        if initialisation not in INITIALISATIONS:
-            raise SettingsError(f"initialisation must be one of {', '.join(INITIALISATIONS)}; got '{initialisation}'.")
+        check_choice("initialisation", initialisation, INITIALISATIONS)
         self.rectify = rectify
         self.first = nn.Linear(semantic_size, hidden)
         self.second = nn.Linear(hidden, feature_size)

@@ -13,6 +13,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from sightunseen.checks import check_choice
 from sightunseen.data.doctor import PASS, Finding
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
@@ -49,7 +50,7 @@ def run_training(
 
     ``workspace`` is a folder for what must outlive an interruption; the caller removes it when the model is saved.
     """
-    _check_protocol(protocol, data, grid)
+    _check_protocol(protocol, data, select, grid)
     started = time.monotonic()
     if protocol == "honest":
         choice = on_validation_classes(model, data, grid, n_folds, points, hooks) if select else fixed()
@@ -96,7 +97,7 @@ def run_adaptation(
     labels were right, and for nothing else. Under the protocol ``honest`` adapting is rehearsed on validation classes, to
     choose the penalty on seen classes and the settings of ``grid``; under ``paper`` the round with the best H on test is kept.
     """
-    _check_protocol(protocol, data, grid)
+    _check_protocol(protocol, data, select, grid)
     if unlabelled is None and not len(data.test_unseen):
         raise DataError("there are no images of unseen classes to adapt to. Give their features (--unlabelled FILE).")
     started = time.monotonic()
@@ -173,11 +174,10 @@ def _with_learned_weights_of(best: CVC, model: CVC) -> CVC:
     return model
 
 
-def _check_protocol(protocol: str, data: ZeroShotDataset, grid: Mapping[str, Sequence[Any]] | None) -> None:
-    if protocol not in PROTOCOLS:
-        raise SettingsError(f"protocol must be one of {', '.join(PROTOCOLS)}; got '{protocol}'.")
-    if protocol == "paper" and grid:
-        raise SettingsError("settings are searched for on validation classes only; leave --search out, or --protocol paper.")
+def _check_protocol(protocol: str, data: ZeroShotDataset, select: bool, grid: Mapping[str, Sequence[Any]] | None) -> None:
+    check_choice("protocol", protocol, PROTOCOLS)
+    if grid and (protocol == "paper" or not select):
+        raise SettingsError("settings are searched for on validation classes: not under protocol paper or with --select none.")
     if protocol == "paper" and not (len(data.test_seen) and len(data.test_unseen)):
         raise DataError("the paper's protocol chooses on test images of seen and unseen classes, and these data lack some.")
 

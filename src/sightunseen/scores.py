@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sightunseen.errors import SettingsError
+from sightunseen.checks import check_choice
 
-SCORES = ("cosine", "dot")
+SIMILARITIES = ("cosine", "dot")
 
 
 def cosine_scores(features: Tensor, classifiers: Tensor, scale: Tensor | float) -> Tensor:
@@ -24,8 +24,7 @@ class Score(nn.Module):
 
     def __init__(self, kind: str, initial_scale: float) -> None:
         super().__init__()
-        if kind not in SCORES:
-            raise SettingsError(f"similarity must be one of {', '.join(SCORES)}; got '{kind}'.")
+        check_choice("similarity", kind, SIMILARITIES)
         self.kind = kind
         self.scale = nn.Parameter(torch.tensor(float(initial_scale)), requires_grad=kind == "cosine")
 

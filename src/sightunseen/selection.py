@@ -59,7 +59,7 @@ class Choice:
 
 def fixed() -> Choice:
     """Nothing is chosen: the settings are taken as they are."""
-    return Choice({}, report={"by": "nothing: settings as given"})
+    return Choice({}, report={"by": "nobody: the settings are those given"})
 
 
 def on_validation_classes(

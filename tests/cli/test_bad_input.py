@@ -223,7 +223,7 @@ def test_what_the_split_doctor_offers_to_allow_can_be_trained_on(run: Run, desk:
 def test_a_finding_that_stops_the_run_is_said_once(run: Run, desk: Path) -> None:
     leak()
     err = run(f"train data --out new {QUICK}")[2]
-    assert err.count("have training images and are tested as unseen") == 1
+    assert err.count("with training images that are tested as unseen") == 1
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,8 @@ def test_the_vectors_of_a_table_cannot_be_changed(table: ClassTable) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ClassTable(["a", "b", "a"], np.eye(3)), "'a' appear more often"),
-        (lambda: ClassTable([1, 2, 2], np.eye(3)), "'2' appear more often"),
+        (lambda: ClassTable(["a", "b", "a"], np.eye(3)), "'a' stands there more often"),
+        (lambda: ClassTable([1, 2, 2], np.eye(3)), "'2' stands there more often"),
         (lambda: ClassTable([], np.empty((0, 2))), "needs a list of labels"),
         (lambda: ClassTable("a", np.eye(1)), "needs a list of labels"),
         (lambda: ClassTable([["a", "b"]], np.eye(2)), "needs a list of labels"),
@@ -200,7 +200,7 @@ def test_of_many_missing_labels_the_first_few_are_named(table: ClassTable) -> No
 def test_only_refuses_no_labels_and_repeated_ones(table: ClassTable) -> None:
     with pytest.raises(DataError, match="needs a list of labels"):
         table.only([])
-    with pytest.raises(DataError, match="'cat' appear more often"):
+    with pytest.raises(DataError, match="'cat' stands there more often"):
         table.only(["cat", "cat"])
 
 

@@ -84,9 +84,9 @@ def test_the_best_entry_of_the_grid_is_chosen(small_world: ZeroShotDataset) -> N
             if point["H_at_best_penalty"] > best[0]:
                 best = (point["H_at_best_penalty"], entry, point)
     _, entry, point = best
-    assert choice.settings == {**entry["settings"], "seen_penalty": point["best_penalty"]}
+    assert (choice.settings, choice.seen_penalty) == (entry["settings"], point["best_penalty"])
     assert choice.stop_after == point["tasks"]
-    assert choice.report["chosen"] == {**choice.settings, "tasks": choice.stop_after}
+    assert choice.report["chosen"] == {**choice.settings, "tasks": choice.stop_after, "seen_penalty": choice.seen_penalty}
     assert choice.settings["learning_rate"] == 1e-2  # the other one hardly learns
 
 
@@ -134,12 +134,16 @@ def test_the_adaptation_with_the_best_h_is_chosen(small_world: ZeroShotDataset) 
     assert len(tried) == 4
     best = tried[0]
     for entry in tried[1:]:
-        best = entry if entry["validation"]["H"] > best["validation"]["H"] else best
-    assert choice.settings == choice.report["chosen"] == best["settings"]
+        best = entry if entry["points"][0]["H_at_best_penalty"] > best["points"][0]["H_at_best_penalty"] else best
+    (point,) = best["points"]
+    assert (choice.settings, choice.seen_penalty) == (best["settings"], point["best_penalty"])
     (fold,) = small_world.validation_folds(1, seed=0)
     start = clone(model).fit(fold.train.X, fold.train.y, fold.classes)
     adapted = start.adapt(fold.test_unseen.X, fold.unseen, **ADAPTATION, **best["settings"])
-    assert evaluate(adapted, fold).summary() == best["validation"]
+    found = evaluate(adapted, fold).summary()
+    assert found == {name: point[name] for name in found}
+    adapted.set_params(seen_penalty=choice.seen_penalty)
+    assert evaluate(adapted, fold).summary()["H"] == point["H_at_best_penalty"]
 
 
 class Lengths(Hook):
@@ -156,7 +160,7 @@ class Lengths(Hook):
 def test_adaptation_is_chosen_on_models_trained_as_long_as_the_one_adapted(
     saved: bool, small_world: ZeroShotDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    early = Choice({}, 100, {"by": "this test", "chosen": {"tasks": 100}})
+    early = Choice({}, None, 100, {"by": "this test", "chosen": {"tasks": 100}})
     monkeypatch.setattr(protocols, "on_validation_classes", lambda *_, **__: early)
     model = run_training(CVC(**SETTINGS), small_world, tmp_path)
     if saved:
@@ -165,7 +169,7 @@ def test_adaptation_is_chosen_on_models_trained_as_long_as_the_one_adapted(
     lengths: dict[str, int] = {}
     grid = {"threshold": [1.1]}
     adaptation_on_validation_classes(model, small_world, ADAPTATION, grid, hooks=[Lengths(lengths)])
-    assert lengths == {"validation, fold 1 of 1": 100, "adapting 1 of 1, fold 1 of 1": 40}
+    assert lengths == {"validation, fold 1 of 1": 100, "rehearsal 1 of 1, fold 1 of 1": 40}
 
 
 def test_too_few_classes_to_hold_some_out_is_said(small_world: ZeroShotDataset) -> None:
@@ -192,7 +196,7 @@ def test_fixed_settings_are_taken_as_they_are(small_world: ZeroShotDataset, tmp_
     plain = CVC(**SETTINGS).fit(small_world.train.X, small_world.train.y, small_world.classes)
     assert_same_weights(model, plain)
     assert model.get_params() == plain.get_params()
-    assert "nothing" in model.record_.selection["by"]
+    assert "those given" in model.record_.selection["by"]
 
 
 @pytest.mark.parametrize("run", [run_training, run_adaptation])

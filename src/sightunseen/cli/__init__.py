@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # The reader of our output has gone (as in `| head`); nothing is wrong here.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        print(f"{'stopped' if _is_interruption(error) else 'error'}: {error}", file=sys.stderr)
+        print(error if _is_interruption(error) else f"error: {error}", file=sys.stderr)
         return INTERRUPTED if _is_interruption(error) else USER_ERROR
     except KeyboardInterrupt:
         print("stopped.", file=sys.stderr)
@@ -59,6 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
         summary = (command.__doc__ or "").strip().splitlines()[0]
         parser_of_command = commands.add_parser(name, help=summary, description=summary)
         command.add_arguments(parser_of_command)
+        parser_of_command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         parser_of_command.set_defaults(run=command.run)
     return parser
 

@@ -2,6 +2,9 @@
 
 import argparse
 import ast
+import itertools
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,8 @@ from sightunseen.errors import SettingsError
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the data are and which of their files to use."""
     parser.add_argument("data", metavar="DATA", type=Path, help="benchmark folder, folder of tables, or table of features")
-    parser.add_argument(
-        "--features", default="res101", metavar="NAME", help="a benchmark folder's feature file (default: res101)"
-    )
-    parser.add_argument("--splits", default="att_splits", metavar="NAME", help="split file (default: att_splits)")
+    parser.add_argument("--features", metavar="NAME", help="a benchmark folder's feature file (default: res101)")
+    parser.add_argument("--splits", metavar="NAME", help="split file (default: att_splits)")
     parser.add_argument(
         "--semantics", metavar="NAME", help="class vectors: att (default), original_att, or FILE:KEY such as sent_splits:att"
     )
@@ -24,10 +25,10 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
 def shown_data(args: argparse.Namespace) -> str:
     """The data arguments as they were given, to be shown in a command."""
     given = [str(args.data)]
-    for name, default in (("features", "res101"), ("splits", "att_splits"), ("classes", None)):
-        if getattr(args, name) != default:
-            given.append(f"--{name} {getattr(args, name)}")
-    return " ".join(given)
+    for name in ("features", "splits", "classes"):
+        if getattr(args, name) is not None:
+            given += [f"--{name}", str(getattr(args, name))]
+    return shlex.join(given)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,10 +56,18 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--select", choices=("validation", "none"), default="validation", help="none: take the settings as they are"
     )
-    parser.add_argument("--folds", type=int, default=1, metavar="K", help="folds of validation classes (default: 1)")
+    parser.add_argument("--folds", type=positive, default=1, metavar="K", help="folds of validation classes (default: 1)")
     parser.add_argument(
         "--allow", action="append", default=[], metavar="CHECK", help="go on although the split doctor FAILs this check"
     )
+
+
+def positive(text: str) -> int:
+    """A whole number from one up, for argparse."""
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
@@ -68,7 +77,17 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 def parse_grid(pairs: list[str]) -> dict[str, list[Any]]:
     """``["q=0.5,0.7"]`` -> ``{"q": [0.5, 0.7]}``."""
-    return {name: [_value(value) for value in text.split(",")] for name, text in map(_pair, pairs)}
+    grid = {name: text.split(",") for name, text in map(_pair, pairs)}
+    empty = [name for name, values in grid.items() if not all(value.strip() for value in values)]
+    if empty:
+        raise SettingsError(f"--search {empty[0]}= must be followed by values with commas between them, none of them empty.")
+    return {name: [_value(value.strip()) for value in values] for name, values in grid.items()}
+
+
+def combinations(grid: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """Every combination of a grid; the empty one of an empty grid."""
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
 
 
 def check_names(settings: dict[str, Any], allowed: list[str]) -> None:
@@ -87,6 +106,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _value(text: str) -> Any:
     """A number, True, False or None where it reads as one; else the text itself."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

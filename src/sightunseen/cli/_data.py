@@ -3,10 +3,17 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sightunseen.data import open_data
-from sightunseen.data.doctor import PASS, Finding, examine, repair, stop_on_failures
+from sightunseen.data.doctor import FAIL, PASS, Finding, examine, repair, stop_on_failures
+from sightunseen.data.tables import load_features
 from sightunseen.dataset import ZeroShotDataset
+from sightunseen.errors import DataError
 
 
 def open_examined(
@@ -16,7 +23,27 @@ def open_examined(
     data = open_data(args.data, args.features, args.splits, args.semantics or semantics, args.classes)
     data, findings = repair(data, examine(data))
     for finding in findings:
-        if finding.level != PASS:
+        stops = finding.level == FAIL and not finding.repaired and finding.check not in allowed
+        if finding.level != PASS and not stops:  # what stops the run is said by the error
             print(f"split doctor: {finding.level} {finding.check}: {finding.what} {finding.remedy}", file=sys.stderr)
     stop_on_failures(findings, allowed)
     return data, findings
+
+
+def load_images(path: Path, model: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Features of images for this model, and their names."""
+    features, names = load_features(path)
+    if not len(features):
+        raise DataError(f"{path} holds no image.")
+    if features.shape[1] != model.n_features_in_:
+        raise DataError(f"{path} has {features.shape[1]} features an image; the model needs {model.n_features_in_}.")
+    return features, names
+
+
+def load_unlabelled(path: Path, model: Any) -> NDArray[Any]:
+    """Features of unlabelled images to adapt to."""
+    features = np.asarray(load_images(path, model)[0])
+    bad = int((~np.isfinite(features).all(axis=1)).sum())
+    if bad:
+        raise DataError(f"{path}: images with NaN or infinite features: {bad}. Extract them again, or drop them.")
+    return features

@@ -24,6 +24,11 @@ from sightunseen.training.checkpoints import Checkpoints
 def prepare_output(args: argparse.Namespace) -> Path:
     """Check that the run may write where it is told to, before any work; returns the folder of its checkpoints."""
     out: Path = args.out
+    if not out.name:
+        raise StorageError(f"'{out}' is not the name of a new folder. Give --out a name, such as bird-model.")
+    nearest = next(folder for folder in out.absolute().parents if folder.exists())
+    if not nearest.is_dir():
+        raise StorageError(f"{out} cannot be made: {nearest} is a file. Choose another place.")
     workspace = out.with_name(out.name + ".checkpoint")
     if out.exists() and not was_written_here(out):
         raise StorageError(f"{out} exists and is not a model of sightunseen; it is left alone. Choose another name.")

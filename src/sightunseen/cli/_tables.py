@@ -10,6 +10,12 @@ from rich.table import Table
 from sightunseen.records import RunRecord
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line, which ends quietly; rich would end the process as if a check had failed."""
+        raise BrokenPipeError
+
+
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """A title and a table; text left, numbers right."""
     table = Table(box=box.SIMPLE_HEAD)
@@ -19,7 +25,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for line in lines:
         table.add_row(*line)
-    console = Console(markup=False, highlight=False)
+    console = _Console(markup=False, highlight=False)
     console.print(title)
     console.print(table)
 
@@ -43,6 +49,8 @@ def print_choice(record: RunRecord) -> None:
             rows.append((settings, point.get("tasks"), point["T1"], point["H_at_best_penalty"], point["AUSUC"]))
         print_table("Tried on validation classes:", ["settings", "tasks", "T1", "H", "AUSUC"], rows)
     chosen = record.selection.get("chosen", {})
+    if record.protocol == "paper" and "tasks" in chosen:
+        chosen = {"tasks": chosen["tasks"]}
     shown = ", ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen.items()
     )

@@ -25,12 +25,11 @@ def run(args: argparse.Namespace) -> int:
     """Adapt, save, and say what changed."""
     from dataclasses import fields
 
-    from sightunseen.cli._arguments import check_names, parse_grid, parse_settings
-    from sightunseen.cli._data import open_examined
+    from sightunseen.cli._arguments import check_names, combinations, parse_grid, parse_settings
+    from sightunseen.cli._data import load_unlabelled, open_examined
     from sightunseen.cli._run import long_work, prepare_output
     from sightunseen.cli._tables import print_choice, print_results
-    from sightunseen.cli.evaluate import check_semantics, say_if_other_data
-    from sightunseen.data.tables import load_features
+    from sightunseen.cli.evaluate import check_semantics, check_sizes, recorded_failures, say_if_other_data
     from sightunseen.errors import ModelError
     from sightunseen.files import sha256_of
     from sightunseen.methods import load_model
@@ -46,9 +45,12 @@ def run(args: argparse.Namespace) -> int:
     check_semantics(model, args)
     settings, grid = {**preset(args.preset).adaptation, **parse_settings(args.set)}, parse_grid(args.search)
     check_names({**settings, **grid}, [field.name for field in fields(Adaptation)])
-    data, findings = open_examined(args, model.table_.use, args.allow)
+    for combination in combinations(grid):
+        Adaptation(**{**settings, **combination})  # refuses what cannot be meant
+    data, findings = open_examined(args, model.table_.use, [*args.allow, *recorded_failures(model)])
     say_if_other_data(model, data)
-    unlabelled = None if args.unlabelled is None else load_features(args.unlabelled)[0]
+    check_sizes(model, data)
+    unlabelled = None if args.unlabelled is None else load_unlabelled(args.unlabelled, model)
     images = None if args.unlabelled is None else sha256_of(args.unlabelled)
     sources = {"model": sha256_of(args.model / "weights.safetensors"), "unlabelled": images, "data": describe(data)}
     options: dict[str, Any] = {

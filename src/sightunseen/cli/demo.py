@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make a world, train honestly, evaluate, adapt, predict."""
-    from sightunseen.cli._run import long_work
+    from sightunseen.cli._run import ProgressBar
     from sightunseen.cli._tables import print_results
     from sightunseen.data.doctor import examine
     from sightunseen.data.worlds import World, make_world
@@ -34,14 +34,12 @@ def run(args: argparse.Namespace) -> int:
         f"A synthetic world: {sizes['classes']['seen']} seen classes with {sizes['images']['train']:,} training images, and "
         f"{sizes['classes']['unseen']} unseen classes known only by {data.classes.vectors.shape[1]} attributes each."
     )
-    workspace = args.out / "work"
-    with long_work(workspace, {"demo": args.seed}) as hooks:
-        settings = {"hidden": 256, "n_tasks": 1000, "seed": args.seed}
-        model = run_training(CVC(**settings), data, workspace, findings=examine(data), hooks=hooks)
-        adapted = run_adaptation(model, data, workspace, hooks=hooks)
+    settings = {"hidden": 256, "n_tasks": 1000, "seed": args.seed}
+    hooks = [ProgressBar()]
+    model = run_training(CVC(**settings), data, args.out, findings=examine(data), hooks=hooks)
+    adapted = run_adaptation(model, data, args.out, hooks=hooks)
     model.save(args.out / "model")
     adapted.save(args.out / "model-transductive")
-    shutil.rmtree(workspace, ignore_errors=True)
     test = data.test_unseen
     answers = ranked(adapted, test.X, test.rows.astype(str), top=3)
     write_predictions(args.out / "predictions.csv", answers)

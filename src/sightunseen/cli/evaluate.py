@@ -26,8 +26,9 @@ def run(args: argparse.Namespace) -> int:
 
     model = load_model(args.model)
     check_semantics(model, args)
-    data, _ = open_examined(args, model.table_.use, allowed=("validation-leak",))
+    data, _ = open_examined(args, model.table_.use, allowed=recorded_failures(model))
     say_if_other_data(model, data)
+    check_sizes(model, data)
     result = evaluate(model, data)
     if args.json:
         classes = {"per_class": result.by_class} if args.per_class else {}
@@ -53,6 +54,27 @@ def check_semantics(model: Any, args: argparse.Namespace) -> None:
         raise SettingsError(
             f"the model was trained on the class vectors '{trained_on}', not '{args.semantics}'. Leave --semantics out."
         )
+
+
+def recorded_failures(model: Any) -> list[str]:
+    """The FAILs that were allowed when the model was trained; they need not be allowed again."""
+    findings = model.record_.findings if model.record_ else ()
+    return sorted({finding["check"] for finding in findings if finding["level"] == "FAIL" and not finding["repaired"]})
+
+
+def check_sizes(model: Any, data: Any) -> None:
+    """Refuse data whose features or class vectors are not of the model's sizes."""
+    from sightunseen.errors import DataError
+
+    pairs = {
+        "features": (model.n_features_in_, data.features.shape[1]),
+        "numbers in a class vector": (model.table_.vectors.shape[1], data.classes.vectors.shape[1]),
+    }
+    for what, (wanted, found) in pairs.items():
+        if wanted != found:
+            raise DataError(
+                f"the model was trained with {wanted} {what}; {data.name} has {found}. Use the data it was made for."
+            )
 
 
 def say_if_other_data(model: Any, data: Any) -> None:

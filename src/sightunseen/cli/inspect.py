@@ -25,12 +25,12 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.data.gbu import as_dataset, is_gbu_folder, read_gbu
 
     if is_gbu_folder(args.data):
-        files = read_gbu(args.data, args.features, args.splits, args.semantics or "att")
+        files = read_gbu(args.data, args.features or "res101", args.splits or "att_splits", args.semantics or "att")
         findings = check_files(files)
         data = None if any(finding.level == FAIL for finding in findings) else as_dataset(files)
     else:
         findings = []
-        data = open_data(args.data, classes=args.classes)
+        data = open_data(args.data, args.features, args.splits, args.semantics, args.classes)
     if data is not None:
         findings += examine(data)
     description = {} if data is None else _describe(data)

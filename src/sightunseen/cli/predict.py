@@ -2,13 +2,23 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sightunseen.predictions import Batch
+
+SHOWN = 50  # rows printed where no file is asked for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    from sightunseen.cli._arguments import positive
+
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     parser.add_argument("features", metavar="FEATURES", type=Path, help="features of images: .npz, .npy, .csv or .parquet")
-    parser.add_argument("--top", type=int, default=1, metavar="K", help="classes an image (default: 1)")
+    parser.add_argument("--top", type=positive, default=1, metavar="K", help="classes an image (default: 1)")
     parser.add_argument(
         "--candidates", default="all", metavar="WHICH", help="all (default), unseen, seen, or a text file with one label a line"
     )
@@ -17,35 +27,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Predict and write."""
-    from itertools import islice
-
-    import numpy as np
-
-    from sightunseen.cli._tables import print_table
-    from sightunseen.data.tables import load_features
+    from sightunseen.cli._data import load_images
     from sightunseen.errors import DataError
     from sightunseen.methods import load_model
-    from sightunseen.predictions import COLUMNS, check_ending, ranked, write_predictions
+    from sightunseen.predictions import check_ending, ranked
 
     if args.out is not None:
         check_ending(args.out)
     model = load_model(args.model)
-    candidates = args.candidates
-    if candidates not in ("all", "seen", "unseen"):
-        path = Path(candidates)
-        if not path.is_file():
-            raise DataError(f"candidates must be all, seen, unseen or a file with one label a line; there is no file {path}.")
-        lines = [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
-        candidates = np.array(lines, dtype=str)
-    features, names = load_features(args.features)
-    answers = ranked(model, features, names, args.top, candidates)
-    if args.out is not None:
-        written = write_predictions(args.out, answers)
-        print(f"wrote {written:,} rows for {len(names):,} images to {args.out}")
-        return 0
-    rows = [row for batch in answers for row in zip(*(batch[name].tolist() for name in COLUMNS), strict=True)]
-    shown = [(path, rank, label, round(100 * confidence, 1), seen) for path, rank, label, confidence, seen in islice(rows, 50)]
-    print_table("Predictions", ["path", "rank", "class", "confidence %", "seen"], shown)
-    if len(rows) > len(shown):
-        print(f"the first {len(shown)} of {len(rows):,} rows; give --out FILE for all of them")
+    candidates = _candidates(args.candidates, model)
+    features, names = load_images(args.features, model)
+    try:
+        _answer(ranked(model, features, names, args.top, candidates), len(names), args.out)
+    except DataError as error:
+        raise DataError(f"{args.features}: {error}") from error
     return 0
+
+
+def _answer(answers: "Iterator[Batch]", images: int, out: Path | None) -> None:
+    """Write the answers to a file, or print the first of them."""
+    from itertools import islice
+
+    from sightunseen.cli._tables import print_table
+    from sightunseen.predictions import COLUMNS, write_predictions
+
+    if out is not None:
+        print(f"wrote {write_predictions(out, answers):,} rows to {out}, images: {images:,}")
+        return
+    rows = (row for batch in answers for row in zip(*(batch[name].tolist() for name in COLUMNS), strict=True))
+    shown = [
+        (path, rank, label, round(100 * confidence, 1), seen) for path, rank, label, confidence, seen in islice(rows, SHOWN)
+    ]
+    print_table("Predictions", ["path", "rank", "class", "confidence %", "seen"], shown)
+    if next(rows, None) is not None:
+        print(f"these are the first {SHOWN} rows, of {images:,} images; give --out FILE for all of them")
+
+
+def _candidates(wanted: str, model: Any) -> Any:
+    """The word itself, or the labels in the file it names."""
+    import numpy as np
+
+    from sightunseen.errors import DataError
+
+    if wanted in ("all", "seen", "unseen"):
+        return wanted
+    path = Path(wanted)
+    if not path.is_file():
+        raise DataError(f"candidates must be all, seen, unseen or a file with one label a line; there is no file {path}.")
+    try:
+        lines = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} must be text with one label a line; it is not readable as UTF-8.") from error
+    unknown = [label for label in lines if label not in model.table_]
+    if unknown or not lines:
+        what = f"'{unknown[0]}' is not a class of the model" if unknown else "it is empty"
+        raise DataError(f"{path}: {what}. It must hold one label of the model a line, such as '{model.classes_[0]}'.")
+    return np.array(list(dict.fromkeys(lines)))

@@ -1,24 +1,25 @@
 """Train a model; by default honestly: everything chosen on validation classes, one look at the test data."""
 
 import argparse
+import shlex
 import shutil
 from typing import Any
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    from sightunseen.cli._arguments import add_data_arguments, add_run_arguments
+    from sightunseen.cli._arguments import add_data_arguments, add_run_arguments, positive
 
     add_data_arguments(parser)
     add_run_arguments(parser)
-    parser.add_argument("--points", type=int, default=10, help="times the model is measured along training (default: 10)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--points", type=positive, default=10, help="times the model is measured along training (default: 10)")
+    parser.add_argument("--seed", type=int, default=0, help="all randomness follows from it (default: 0)")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
 
 
 def run(args: argparse.Namespace) -> int:
     """Train, save, and say what came out."""
-    from sightunseen.cli._arguments import check_names, parse_grid, parse_settings
+    from sightunseen.cli._arguments import check_names, combinations, parse_grid, parse_settings
     from sightunseen.cli._data import open_examined
     from sightunseen.cli._run import long_work, prepare_output
     from sightunseen.methods.cvc import CVC
@@ -29,7 +30,10 @@ def run(args: argparse.Namespace) -> int:
     chosen = preset(args.preset)
     settings = {**chosen.settings, **parse_settings(args.set), "seed": args.seed, "device": args.device}
     grid = parse_grid(args.search)
-    check_names({**settings, **grid}, CVC._get_param_names())
+    own_options = {"seed", "device"}
+    check_names({**parse_settings(args.set), **grid}, sorted(set(CVC._get_param_names()) - own_options))
+    for combination in combinations(grid):
+        CVC(**{**settings, **combination}).check_settings()
     data, findings = open_examined(args, chosen.semantics, args.allow)
     options: dict[str, Any] = {
         "protocol": args.protocol,
@@ -57,4 +61,5 @@ def _report(model: Any, args: argparse.Namespace) -> None:
         print_results(f"{record.data['name']}, protocol {record.protocol} ({by}), percent", {"inductive": record.results})
     print(f"saved {args.out} after {record.wall_seconds:.0f} s")
     if record.results:
-        print(f"next, with the images of unseen classes: sightunseen adapt {args.out} {shown_data(args)} --out {args.out}-t")
+        model_folder, adapted = shlex.quote(str(args.out)), shlex.quote(f"{args.out}-t")
+        print(f"next: sightunseen adapt {model_folder} {shown_data(args)} --out {adapted}")

@@ -1,26 +1,41 @@
 """Files in, data sets out."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from sightunseen.data.gbu import is_gbu_folder, load_gbu
 from sightunseen.data.tables import load_tables
 from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import DataError
+from sightunseen.errors import DataError, SettingsError
 
 TABLE_ENDINGS = (".npz", ".parquet", ".csv")
 
 
 def open_data(
     path: str | Path,
-    features: str = "res101",
-    splits: str = "att_splits",
+    features: str | None = None,
+    splits: str | None = None,
     semantics: str | None = None,
     classes: str | Path | None = None,
 ) -> ZeroShotDataset:
     """Open whatever a path leads to: a benchmark folder, a folder with ``features.*`` and ``classes.*``, or a table file."""
     path = Path(path)
     if is_gbu_folder(path):
-        return load_gbu(path, features, splits, semantics or "att")
+        return load_gbu(path, features or "res101", splits or "att_splits", semantics or "att")
+    if (path / "model.json").is_file():
+        raise DataError(f"{path} is a model folder, not a data set. Give the folder or table of the images.")
+    if not path.exists():
+        raise DataError(f"there is no file or folder {path}.")
+    if features or splits:
+        given = " and ".join(f"'{name}'" for name in (features, splits) if name)
+        raise SettingsError(
+            f"{given} would be a file of a benchmark folder, which {path} is not. Leave --features and --splits out."
+        )
+    data = _load_tables(path, classes)
+    return data if semantics is None else data.using(semantics)
+
+
+def _load_tables(path: Path, classes: str | Path | None) -> ZeroShotDataset:
     if path.is_dir():
         tables = [path / f"features{ending}" for ending in TABLE_ENDINGS if (path / f"features{ending}").is_file()]
         if not tables:
@@ -30,7 +45,5 @@ def open_data(
             )
         beside = [path / f"classes{ending}" for ending in (*TABLE_ENDINGS, ".json")]
         found = classes or next((file for file in beside if file.is_file()), None)
-        return load_tables(tables[0], found)
-    if not path.exists():
-        raise DataError(f"there is no file or folder {path}.")
+        return replace(load_tables(tables[0], found), name=path.resolve().name)
     return load_tables(path, classes)

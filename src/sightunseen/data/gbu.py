@@ -138,6 +138,8 @@ def feature_file(path: Path) -> dict[str, NDArray[Any]]:
     for key in ("features", "labels"):
         if key not in content:
             raise DataError(f"{path} has no '{key}'; it has {', '.join(content) or 'nothing'}. Is it the feature file?")
+        if not np.issubdtype(content[key].dtype, np.number):
+            raise DataError(f"{path}: '{key}' must be numbers; got {content[key].dtype}. Write the file again.")
     # Images are columns in the files, rows everywhere else.
     arrays = {"features": content["features"].T.astype(np.float32), "labels": content["labels"].ravel()}
     if "image_files" in content:

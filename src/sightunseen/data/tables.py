@@ -67,6 +67,8 @@ def load_features(path: str | Path) -> tuple[NDArray[Any], NDArray[Any]]:
     columns = _read(path)
     matrix = _feature_matrix(columns, path)
     names = _first(columns, NAME_COLUMNS)
+    if names is not None and len(names) != len(matrix):
+        raise DataError(f"{path} has {len(matrix)} images but {len(names)} names; they must be as many.")
     return matrix, np.arange(len(matrix)).astype(str) if names is None else names.astype(str)
 
 
@@ -86,6 +88,8 @@ def load_classes(path: str | Path) -> ClassTable:
     labels = _first(columns, ("class", "label"))
     if labels is None:
         raise DataError(f"{path} has no column 'class' with the labels; it has {_few(columns)}.")
+    if not len(labels):
+        raise DataError(f"{path} holds no class: there is nothing below its heading. Write one line a class.")
     attributes = {name: column for name, column in columns.items() if column is not labels}
     texts = [name for name, column in attributes.items() if not np.issubdtype(column.dtype, np.number)]
     if texts or not attributes:
@@ -104,12 +108,12 @@ def _read(path: Path) -> Columns:
 
         # Left to guess, pyarrow reads the label 007 as the number 7.
         as_text = csv.ConvertOptions(column_types=dict.fromkeys((*LABEL_COLUMNS[:2], "split", *NAME_COLUMNS), "string"))
-        return _opened(path, lambda: _columns(csv.read_csv(path, convert_options=as_text)))
+        return _opened(path, lambda: _columns(csv.read_csv(path, convert_options=as_text), path))
     if path.suffix == ".parquet":
         from pyarrow import parquet
 
-        return _opened(path, lambda: _columns(parquet.read_table(path)))
-    raise DataError(f"{path} must end in .npz, .csv or .parquet; got '{path.suffix}'.")
+        return _opened(path, lambda: _columns(parquet.read_table(path), path))
+    raise DataError(f"{path} must end in .npz, .csv or .parquet (features alone: also .npy); got '{path.suffix}'.")
 
 
 def _opened(path: Path, read: Callable[[], T]) -> T:
@@ -128,7 +132,12 @@ def _read_npz(path: Path) -> Columns:
         return {name: file[name] for name in file.files}
 
 
-def _columns(table: Any) -> Columns:
+def _columns(table: Any, path: Path) -> Columns:
+    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if repeated:
+        raise DataError(
+            f"{path} has two columns called '{repeated[0]}'. Its first line must name the columns, such as 'class' or 'label'."
+        )
     return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
@@ -139,7 +148,10 @@ def _feature_matrix(columns: Columns, path: Path) -> NDArray[Any]:
             lengths = {np.size(row) for row in column} if column.dtype == object else set()
             if len(lengths) > 1:
                 raise DataError(f"{path}: the lists in '{name}', the features, must have one length; found {sorted(lengths)}.")
-            return np.stack(list(column)) if column.dtype == object else column
+            matrix = np.stack(list(column)) if column.dtype == object and lengths else column
+            if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.number):
+                raise DataError(f"{path}: '{name}' must be a table of numbers; got {matrix.dtype} of shape {matrix.shape}.")
+            return matrix
     label = next((name for name in LABEL_COLUMNS if name in columns), None)
     special = {label, *NAME_COLUMNS, "split", "class_labels", "class_vectors", "attribute_names"}
     numbers = {name: column for name, column in columns.items() if name not in special and column.ndim == 1}

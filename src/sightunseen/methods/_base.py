@@ -108,7 +108,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for start in range(0, max(rows, 1), BLOCK):
             # What is not a long table goes whole to scikit-learn's checks, which say what is wrong with it.
             block = array[start : start + BLOCK] if rows > BLOCK else array
-            yield self._scores(validate_data(self, block, reset=False, dtype=np.float32), labels) - penalty
+            yield self._scores(self._checked(block), labels) - penalty
 
     # -- classes -------------------------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: ClassTable | Mapping[Any, ArrayLike] | None,
     ) -> tuple[Floats, Labels]:
         """Check the input and learn the class table; returns features (n, d) and labels (n,)."""
-        features, labels = validate_data(self, X, y, dtype=np.float32)
+        features, labels = self._checked(X, y, reset=True)
         check_classification_targets(labels)
         if classes is None:
             table = ClassTable.one_hot(labels)
@@ -140,6 +140,13 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._know(table)
         self.record_ = None
         return features, labels
+
+    def _checked(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:  # noqa: N803
+        """Features (n, d) in single precision, and labels where given, past scikit-learn's checks."""
+        try:
+            return validate_data(self, X, y, reset=reset, dtype=np.float32)
+        except ValueError as error:
+            raise DataError(str(error)) from error
 
     def _forget(self) -> None:
         """Drop what an earlier fit learned, where a method keeps more than ``fit`` sets anew."""

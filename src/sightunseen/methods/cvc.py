@@ -2,23 +2,22 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from sightunseen.checks import check_choice, check_number, check_whole
 from sightunseen.classes import ClassTable, Labels
 from sightunseen.errors import DataError, SettingsError
-from sightunseen.generator import ClassifierGenerator
+from sightunseen.generator import INITIALISATIONS, ClassifierGenerator
 from sightunseen.losses import cross_entropy
 from sightunseen.methods._base import Floats, ZeroShotClassifier
 from sightunseen.methods.transductive import Adaptation, SelfTraining
 from sightunseen.randomness import as_generator, derive_seed
-from sightunseen.scores import Score
+from sightunseen.scores import SIMILARITIES, Score
 from sightunseen.semantics.attributes import scale_vectors
 from sightunseen.tasks import ClassImages, draw_batches, draw_tasks
 from sightunseen.training import Draw, Hook, Objective, Optimisation, train
@@ -105,15 +104,14 @@ class CVC(ZeroShotClassifier):
         hooks, stage : told how training goes, under this name.
         stop_after : end after this many tasks of the schedule.
         """
-        self._check_settings()
+        self.check_settings()
         X, y = images = self._begin_fit(X, y, classes)  # noqa: N806
         rectify = self.output == "relu" or (self.output == "auto" and bool((X >= 0).all()))
         self._build(rectify)
         objective = _TasksOfSeenClasses(
             self.generator_, self.score_, self._vectors_of(self.seen_classes_), self._on_device(X), y, self
         )
-        optimisation = Optimisation(self.n_tasks, self.learning_rate, self.schedule, self.weight_decay, self.clip_norm)
-        training = train(objective, optimisation, hooks, stage, stop_after, model=self)
+        training = train(objective, self._optimisation(), hooks, stage, stop_after, model=self)
         self.n_tasks_ = training.tasks_done
         self.losses_, self.curve_ = training.loss_curve(), training.curve
         self._training_images = images
@@ -146,7 +144,7 @@ class CVC(ZeroShotClassifier):
         if not set(unseen.tolist()).isdisjoint(self.seen_classes_.tolist()):
             raise DataError("adapt learns about unseen classes; some of the candidates are seen classes. Leave those out.")
         X_seen, y_seen = self._images_to_remember(X_seen, y_seen)  # noqa: N806
-        unlabelled = validate_data(self, X_unlabelled, reset=False, dtype=np.float32)
+        unlabelled = self._checked(X_unlabelled)
         if true_labels is not None and len(np.asarray(true_labels)) != len(unlabelled):
             raise DataError(f"true_labels must be as many as the {len(unlabelled)} unlabelled images, or left out.")
         adapted: Self = copy.deepcopy(self)
@@ -178,16 +176,26 @@ class CVC(ZeroShotClassifier):
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _check_settings(self) -> None:
-        for name, allowed in (("output", OUTPUTS), ("device", DEVICES)):
-            if getattr(self, name) not in allowed:
-                raise SettingsError(f"{name} must be one of {', '.join(allowed)}; got '{getattr(self, name)}'.")
+    def check_settings(self) -> None:
+        """Refuse settings that cannot be meant; ``fit`` does so first."""
+        check_choice("output", self.output, OUTPUTS)
+        check_choice("device", self.device, DEVICES)
+        check_choice("similarity", self.similarity, SIMILARITIES)
+        check_choice("initialisation", self.initialisation, INITIALISATIONS)
+        check_choice("episodic", self.episodic, (True, False))
         for name in ("hidden", "n_tasks", "classes_per_task", "images_per_class"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
-                raise SettingsError(f"{name} must be a whole number from 1 up; got {value!r}.")
+            check_whole(name, getattr(self, name), 1)
+        check_whole("seed", self.seed, 0)
+        check_number("seen_penalty", self.seen_penalty)
+        check_number("initial_scale", self.initial_scale, 0)
+        if self.semantic_norm != "sqrt":
+            check_number("semantic_norm ('sqrt', or a length)", self.semantic_norm, 0, optional=True)
+        self._optimisation().learning_rate_at(0)  # an Optimisation checks itself
         if self.device == "cuda" and not torch.cuda.is_available():
             raise SettingsError("device='cuda' was asked for but torch finds no GPU here. Use device='auto' or 'cpu'.")
+
+    def _optimisation(self) -> Optimisation:
+        return Optimisation(self.n_tasks, self.learning_rate, self.schedule, self.weight_decay, self.clip_norm)
 
     def _build(self, rectify: bool) -> None:
         """An untrained generator and score, and none of what an earlier fit learned."""
@@ -247,7 +255,7 @@ class CVC(ZeroShotClassifier):
                     "carry them. Call adapt(..., X_seen=data.train.X, y_seen=data.train.y)."
                 )
             return self._training_images
-        features, labels = validate_data(self, X, y, reset=False, dtype=np.float32)
+        features, labels = self._checked(X, y)
         if not np.array_equal(np.unique(labels), self.seen_classes_):
             raise DataError("X_seen and y_seen must hold images of exactly the classes that the model was trained on.")
         return features, labels

@@ -5,7 +5,6 @@ Eq. 4 gives the unseen classes' classifiers, Eq. 5 the images whose pseudo label
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sightunseen.checks import check_choice, check_number, check_whole
 from sightunseen.errors import DataError, SettingsError, SightUnseenError
 from sightunseen.generator import ClassifierGenerator
 from sightunseen.losses import cross_entropy, generalized_cross_entropy
@@ -52,23 +52,16 @@ class Adaptation:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, allowed in (("peakiness", ("probability", "score")), ("loss", ("gxe", "xe"))):
-            if getattr(self, name) not in allowed:
-                raise SettingsError(f"{name} must be one of {', '.join(allowed)}; got '{getattr(self, name)}'.")
-        for name, least in (
-            ("rounds", 1),
-            ("tasks_per_round", 1),
-            ("classes_per_task", 1),
-            ("images_per_class", 1),
-            ("best_per_class", 0),
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < least:
-                raise SettingsError(f"{name} must be a whole number from {least} up; got {value!r}.")
+        check_choice("peakiness", self.peakiness, ("probability", "score"))
+        check_choice("loss", self.loss, ("gxe", "xe"))
+        for name in ("rounds", "tasks_per_round", "classes_per_task", "images_per_class"):
+            check_whole(name, getattr(self, name), 1)
+        check_whole("best_per_class", self.best_per_class, 0)
+        check_whole("seed", self.seed, 0)
+        check_number("threshold", self.threshold, 1)
+        check_number("q", self.q, 0)
         if not 0 < self.q <= 1:
             raise SettingsError(f"q must lie in (0, 1]; got {self.q}. For q -> 0 use loss='xe'.")
-        if not self.threshold >= 1:
-            raise SettingsError(f"threshold must be at least 1; got {self.threshold}.")
         self.optimisation.learning_rate_at(0)  # an Optimisation checks itself
 
     @property

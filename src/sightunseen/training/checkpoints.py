@@ -65,7 +65,7 @@ class Checkpoints(Hook):
             self.save(training)
         if stop:
             raise TrainingInterrupted(
-                f"stopped {training.stage} after {training.tasks_done:,} of {training.last:,} tasks; "
+                f"{training.stage}: stopped after {training.tasks_done:,} of {training.last:,} tasks; "
                 f"kept in {self.folder}. Go on with the same command and --resume."
             )
 

@@ -4,6 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from sightunseen.checks import check_number, check_whole
 from sightunseen.errors import SettingsError
 
 
@@ -22,14 +23,10 @@ class Optimisation:
     clip_norm: float | None = None
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("n_tasks", self.n_tasks, 1),
-            ("learning_rate", self.learning_rate, 0),
-            ("weight_decay", self.weight_decay, 0),
-            ("clip_norm", self.clip_norm, 0),
-        ):
-            if value is not None and not (least <= value < math.inf):
-                raise SettingsError(f"{name} must be a number from {least} up; got {value}.")
+        check_whole("n_tasks", self.n_tasks, 1)
+        check_number("learning_rate", self.learning_rate, 0)
+        check_number("weight_decay", self.weight_decay, 0)
+        check_number("clip_norm", self.clip_norm, 0, optional=True)
         self.learning_rate_at(0)
 
     def learning_rate_at(self, task: int) -> float:
@@ -38,7 +35,7 @@ class Optimisation:
             return self.learning_rate
         if self.schedule == "cosine":
             return self.learning_rate * 0.5 * (1 + math.cos(math.pi * task / self.n_tasks))
-        halving = re.fullmatch(r"halve every (\d+)", self.schedule)
+        halving = re.fullmatch(r"halve every (\d+)", str(self.schedule))
         if halving is None or int(halving[1]) == 0:
             raise SettingsError(f"schedule must be 'constant', 'cosine' or 'halve every K'; got '{self.schedule}'.")
         return self.learning_rate * 0.5 ** (task // int(halving[1]))

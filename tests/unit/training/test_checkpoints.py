@@ -295,9 +295,8 @@ def test_a_long_loss_curve_is_thinned_to_means(small_world: ZeroShotDataset) -> 
     [
         {"similarity": "dot", "learning_rate": 1e30, "clip_norm": None},
         {"learning_rate": 1e30},
-        {"initial_scale": math.nan},
     ],
-    ids=["dot products explode", "cosines of infinite classifiers", "a scale that is no number"],
+    ids=["dot products explode", "cosines of infinite classifiers"],
 )
 def test_a_diverging_run_is_broken_off_with_advice(settings: dict[str, Any], small_world: ZeroShotDataset) -> None:
     with pytest.raises(SightUnseenError, match=r"training diverged\. Lower the learning rate"):

@@ -14,7 +14,9 @@ from sightunseen.data.doctor.splits import check_splits, without_test_images
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
 
-__all__ = ["FAIL", "PASS", "WARN", "Finding", "check_files", "examine", "repair", "stop_on_failures"]
+__all__ = ["FAIL", "HOPELESS", "PASS", "WARN", "Finding", "check_files", "examine", "repair", "stop_on_failures"]
+
+HOPELESS = ("finite-features", "class-vectors", "distinct-vectors", "training-images")  # no training could use such data
 
 
 def examine(data: ZeroShotDataset) -> list[Finding]:
@@ -35,12 +37,13 @@ def repair(data: ZeroShotDataset, findings: Sequence[Finding]) -> tuple[ZeroShot
 
 def stop_on_failures(findings: Sequence[Finding], allowed: Sequence[str] = ()) -> None:
     """Raise on every FAIL that was neither repaired nor allowed by name."""
-    unknown = sorted(set(allowed) - {finding.check for finding in findings})
+    can_be_allowed = [finding.check for finding in findings if finding.check not in HOPELESS]
+    unknown = sorted(set(allowed) - set(can_be_allowed))
     if unknown:
-        checks = ", ".join(finding.check for finding in findings)
-        raise SettingsError(f"there is no check '{unknown[0]}' to allow; there are {checks}.")
+        raise SettingsError(f"there is no check '{unknown[0]}' that could be allowed; there are {', '.join(can_be_allowed)}.")
     left = [f for f in findings if f.level == FAIL and not f.repaired and f.check not in allowed]
     if left:
         lines = [f"  {finding.check}: {finding.what} {finding.remedy}" for finding in left]
-        names = " ".join(f"--allow {finding.check}" for finding in left)
-        raise DataError("\n".join(["the split doctor stops this run:", *lines, f"To train all the same: {names}"]))
+        if not any(finding.check in HOPELESS for finding in left):
+            lines.append("To go on all the same: " + " ".join(f"--allow {finding.check}" for finding in left))
+        raise DataError("\n".join(["the split doctor stops this run:", *lines]))

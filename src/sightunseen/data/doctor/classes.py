@@ -25,10 +25,10 @@ def _class_vectors(data: ZeroShotDataset) -> Finding:
     broken = data.classes.labels[~np.isfinite(data.classes.vectors).all(axis=1)].tolist()
     remedy = "Add or fill their vectors in the class table, or drop their images."
     if missing:
-        what = f"{len(missing)} classes have images but no semantic vector: {some(missing)}."
+        what = f"classes with images but no semantic vector: {len(missing)} ({some(missing)})."
         return Finding("class-vectors", FAIL, what, "They can be neither learned from nor predicted.", remedy)
     if broken:
-        what = f"{len(broken)} classes have NaN or infinite values in their vectors: {some(broken)}."
+        what = f"classes with NaN or infinite values in their vectors: {len(broken)} ({some(broken)})."
         return Finding("class-vectors", FAIL, what, "A generator cannot read them.", remedy)
     size = data.classes.vectors.shape[1]
     what = f"all {len(present)} classes with images have a vector of {size} numbers ('{data.classes.use}')."
@@ -52,7 +52,7 @@ def _distinct_vectors(data: ZeroShotDataset) -> Finding:
     vectors = data.classes.vectors
     zero = data.classes.labels[~vectors.any(axis=1)]
     if len(zero):
-        what = f"{len(zero)} classes have an all-zero vector: {some(zero)}."
+        what = f"classes with an all-zero vector: {len(zero)} ({some(zero)})."
         return Finding("distinct-vectors", FAIL, what, "It describes nothing.", "Describe these classes or drop them.")
     distinct = len(np.unique(vectors, axis=0))
     if distinct < len(vectors):
@@ -67,7 +67,7 @@ def _classes_without_images(data: ZeroShotDataset) -> Finding:
     idle = np.setdiff1d(data.classes.labels, data.labels)
     if not len(idle) or not len(data.test_unseen_rows):
         return Finding("classes-without-images", PASS, f"{len(data.classes.labels)} classes in the table.")
-    what = f"{len(idle)} classes of the table have no image at all: {some(idle)}."
+    what = f"classes of the table without any image: {len(idle)} ({some(idle)})."
     return Finding(
         "classes-without-images", WARN, what, "They can be predicted but not tested.", "Drop them if that is not meant."
     )

@@ -52,14 +52,14 @@ def _blocks(features: Features) -> Iterator[tuple[int, NDArray[Any]]]:
 def _finite(content: _Content) -> Finding:
     if not len(content.bad_rows):
         return Finding("finite-features", PASS, "no feature is NaN or infinite.")
-    what = f"{len(content.bad_rows)} images have NaN or infinite features (first: row {content.bad_rows[0]})."
+    what = f"images with NaN or infinite features: {len(content.bad_rows)} (first: row {content.bad_rows[0]})."
     return Finding("finite-features", FAIL, what, "One of them spoils every weight.", "Extract them again, or drop them.")
 
 
 def _empty_images(content: _Content) -> Finding:
     if not len(content.zero_rows):
         return Finding("empty-images", PASS, "no image has all-zero features.")
-    what = f"{len(content.zero_rows)} images have all-zero features (first: row {content.zero_rows[0]})."
+    what = f"images with all-zero features: {len(content.zero_rows)} (first: row {content.zero_rows[0]})."
     return Finding("empty-images", WARN, what, "They were probably not extracted.", "Extract them again.")
 
 
@@ -78,7 +78,7 @@ def _duplicates(content: _Content, data: ZeroShotDataset) -> Finding:
     copies = [int(row) for row in test if content.digests[row] in train and int(row) not in twice]
     if not copies:
         return Finding("identical-images", PASS, "no test image has the features of a training image.")
-    what = f"of the test images, {len(copies)} have exactly the features of a training image (first: row {copies[0]})."
+    what = f"test images with exactly the features of a training image: {len(copies)} (first: row {copies[0]})."
     why = "A copy of a training image is easy to get right, or was labelled twice."
     level = FAIL if len(copies) > TOLERATED_DUPLICATES * len(test) else WARN
     return Finding("identical-images", level, what, why, "Take the copies out of the training images.")

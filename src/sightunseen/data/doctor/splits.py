@@ -30,11 +30,11 @@ def _split_overlap(data: ZeroShotDataset) -> Finding:
     shared = {pair: count for pair, count in shared.items() if count}
     repeated = {name: len(rows) - len(np.unique(rows)) for name, rows in parts.items()}
     if not shared and any(repeated.values()):
-        what = "; ".join(f"{count} images are listed twice in {name}" for name, count in repeated.items() if count) + "."
+        what = "; ".join(f"images listed twice in {name}: {count}" for name, count in repeated.items() if count) + "."
         return Finding("split-overlap", WARN, what, "They count twice.", "List every image once.")
     if not shared:
         return Finding("split-overlap", PASS, "no image is in two of train, test_seen and test_unseen, or in one twice.")
-    what = "; ".join(f"{count} images are in both {pair}" for pair, count in shared.items()) + "."
+    what = "; ".join(f"images in both {pair}: {count}" for pair, count in shared.items()) + "."
     why = "Accuracy on images that were trained on says nothing about new ones."
     return Finding("split-overlap", FAIL, what, why, "Use the published split file, or take these images out of one side.")
 
@@ -59,7 +59,7 @@ def _seen_and_unseen(data: ZeroShotDataset) -> Finding:
     both = np.intersect1d(data.seen, np.unique(data.labels[data.test_unseen_rows]))
     if not len(both):
         return Finding("seen-and-unseen", PASS, f"{len(data.seen)} seen and {len(data.unseen)} unseen classes, none both.")
-    what = f"{len(both)} classes have training images and are tested as unseen: {some(both)}."
+    what = f"classes with training images that are tested as unseen: {len(both)} ({some(both)})."
     why = "A class with training images is not unseen; T1 and U come out too high."
     return Finding("seen-and-unseen", FAIL, what, why, "Move their training images out, or test them as seen.")
 
@@ -68,7 +68,7 @@ def _seen_tested(data: ZeroShotDataset) -> Finding:
     strange = np.setdiff1d(data.labels[data.test_seen_rows], data.seen)
     if not len(strange):
         return Finding("test-seen-classes", PASS, "every class tested as seen has training images.")
-    what = f"{len(strange)} classes are tested as seen but have no training images: {some(strange)}."
+    what = f"classes tested as seen without training images: {len(strange)} ({some(strange)})."
     return Finding("test-seen-classes", FAIL, what, "S comes out too low.", "Move them to test_unseen.")
 
 
