@@ -86,7 +86,7 @@ def on_validation_classes(
             watch = [Measurements(fold, points), *hooks]
             trial.fit(fold.train.X, fold.train.y, fold.classes, hooks=watch, stage=stage)
             curves.append(trial.curve_)
-        tried.append({"settings": settings, "points": [_mean(points) for points in zip(*curves, strict=True)]})
+        tried.append({"settings": settings, "points": [_mean(over_folds) for over_folds in zip(*curves, strict=True)]})
     return _best_choice(tried, folds)
 
 
@@ -111,9 +111,9 @@ def adaptation_on_validation_classes(
         start = clone(model).fit(
             fold.train.X, fold.train.y, fold.classes, hooks=hooks, stage=stage, stop_after=model.n_tasks_ or None
         )
-        for number, tried in enumerate(combinations, start=1):
+        for number, combination in enumerate(combinations, start=1):
             stage = f"rehearsal {number} of {len(combinations)}, fold {k} of {len(folds)}"
-            adapted = start.adapt(fold.test_unseen.X, fold.unseen, hooks=hooks, stage=stage, **{**settings, **tried})
+            adapted = start.adapt(fold.test_unseen.X, fold.unseen, hooks=hooks, stage=stage, **{**settings, **combination})
             results[number - 1].append(measure(adapted, fold))
     tried = [{"settings": c, "points": [_mean(r)]} for c, r in zip(combinations, results, strict=True)]
     return _best_choice(tried, folds)

@@ -13,14 +13,13 @@ from sightunseen.checks import check_choice, check_number, check_whole
 from sightunseen.classes import ClassTable, Labels
 from sightunseen.errors import DataError, SettingsError
 from sightunseen.generator import INITIALISATIONS, ClassifierGenerator
-from sightunseen.losses import cross_entropy
 from sightunseen.methods._base import Floats, ZeroShotClassifier
+from sightunseen.methods.inductive import TaskShape, TaskTraining
 from sightunseen.methods.transductive import Adaptation, SelfTraining
-from sightunseen.randomness import as_generator, derive_seed
+from sightunseen.randomness import derive_seed
 from sightunseen.scores import SIMILARITIES, Score
 from sightunseen.semantics.attributes import scale_vectors
-from sightunseen.tasks import ClassImages, draw_batches, draw_tasks
-from sightunseen.training import Draw, Hook, Objective, Optimisation, train
+from sightunseen.training import Hook, Optimisation, train
 
 OUTPUTS = ("auto", "relu", "linear")
 DEVICES = ("auto", "cpu", "cuda")
@@ -108,8 +107,14 @@ class CVC(ZeroShotClassifier):
         X, y = images = self._begin_fit(X, y, classes)  # noqa: N806
         rectify = self.output == "relu" or (self.output == "auto" and bool((X >= 0).all()))
         self._build(rectify)
-        objective = _TasksOfSeenClasses(
-            self.generator_, self.score_, self._vectors_of(self.seen_classes_), self._on_device(X), y, self
+        objective = TaskTraining(
+            self.generator_,
+            self.score_,
+            self._vectors_of(self.seen_classes_),
+            self._on_device(X),
+            np.searchsorted(self.seen_classes_, y),
+            TaskShape(self.classes_per_task, self.images_per_class, self.episodic),
+            self.seed,
         )
         training = train(objective, self._optimisation(), hooks, stage, stop_after, model=self)
         self.n_tasks_ = training.tasks_done
@@ -131,6 +136,8 @@ class CVC(ZeroShotClassifier):
         **settings: Any,
     ) -> Self:
         """Algorithm 2: a new model, adapted to unlabelled images of the candidate classes; this one is left as it is.
+
+        It starts from the generator: what an earlier ``adapt`` learned of the seen classes' classifiers is learned anew.
 
         Parameters
         ----------
@@ -285,41 +292,6 @@ class CVC(ZeroShotClassifier):
     def __getstate__(self) -> dict[str, Any]:
         # Copies and pickles carry what was learned, not the images it was learned from.
         return {name: value for name, value in super().__getstate__().items() if name != "_training_images"}
-
-
-class _TasksOfSeenClasses(Objective):
-    """Eq. 3 over tasks of the seen classes (or, without tasks, over mini-batches of all of them)."""
-
-    def __init__(
-        self, generator: ClassifierGenerator, score: Score, vectors: Tensor, features: Tensor, y: Labels, settings: CVC
-    ) -> None:
-        trained = [*generator.parameters(), *score.parameters()]
-        super().__init__([parameter for parameter in trained if parameter.requires_grad])
-        self.generator, self.score = generator, score
-        self.vectors, self.features = vectors, features  # (s, a), (n, d)
-        self.places = np.unique(y, return_inverse=True)[1]
-        self.images = ClassImages.of(y)
-        self.settings = settings
-        self.classes_per_task = min(settings.classes_per_task, len(self.images.count))
-        if settings.episodic:
-            self.images.warn_of_small_classes(settings.images_per_class)
-
-    def draw(self, chunk: int, n_tasks: int) -> Draw:
-        """Line 1: classes, images of each, and local labels."""
-        rng = as_generator(derive_seed(self.settings.seed, "tasks", chunk))
-        size = self.settings.images_per_class
-        if not self.settings.episodic:
-            rows = draw_batches(len(self.places), n_tasks, self.settings.classes_per_task * size, rng)
-            classes = np.broadcast_to(np.arange(len(self.images.count)), (n_tasks, len(self.images.count)))
-            return {"classes": classes, "rows": rows, "labels": self.places[rows]}
-        classes, rows = draw_tasks(self.images, n_tasks, self.classes_per_task, size, rng)
-        labels = np.broadcast_to(np.arange(self.classes_per_task).repeat(size), (n_tasks, self.classes_per_task * size))
-        return {"classes": classes, "rows": rows.reshape(n_tasks, -1), "labels": labels}
-
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        """Line 2: generate the classifiers of the task's classes and classify its images."""
-        classifiers = self.generator(self.vectors[task["classes"]])  # (M, d)
-        return cross_entropy(self.score(self.features[task["rows"]], classifiers), task["labels"])
 
 
 def _places(labels: Labels, wanted: Labels) -> NDArray[np.int64]:
