@@ -31,8 +31,7 @@ class EagerEngine:
         self.optimiser.zero_grad(set_to_none=True)
         loss = self.objective.loss(task)
         loss.backward()  # type: ignore[no-untyped-call]
-        if self.optimisation.clip_norm is not None:
-            nn.utils.clip_grad_norm_(self.objective.parameters, self.optimisation.clip_norm)
+        self._clip_gradient()
         self.optimiser.step()
         return loss
 
@@ -55,6 +54,16 @@ class EagerEngine:
             self.optimiser.state[parameter] = {
                 name: state[f"{place}.{name}"].to(parameter.device).clone() for name in ("step", "exp_avg", "exp_avg_sq")
             }
+
+    def _clip_gradient(self) -> None:
+        limit = self.optimisation.clip_norm
+        if limit is None:
+            return
+        gradients = [parameter.grad for parameter in self.objective.parameters if parameter.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        # Where the norm is small enough, scaling by one would cost a pass over all gradients for nothing.
+        if norm > limit:
+            nn.utils.clip_grads_with_norm_(self.objective.parameters, limit, norm)
 
     def _make_optimiser(self) -> torch.optim.Adam:
         return torch.optim.Adam(

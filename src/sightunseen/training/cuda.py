@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sightunseen.training.cpu import EagerEngine
 from sightunseen.training.objective import Objective
@@ -63,6 +63,11 @@ class GraphEngine(EagerEngine):
 
     def _forget_graph(self) -> None:
         self.graph, self.task, self.steps_taken = None, {}, 0
+
+    def _clip_gradient(self) -> None:
+        # A graph cannot look at the norm and decide; it always scales.
+        if self.optimisation.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.objective.parameters, self.optimisation.clip_norm)
 
     def _make_optimiser(self) -> torch.optim.Adam:
         return torch.optim.Adam(

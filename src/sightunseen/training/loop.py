@@ -75,7 +75,8 @@ class Training:
         """Draw and train the next chunk."""
         size = min(self.objective.chunk_size, self.last - self.tasks_done)
         drawn = self.objective.draw(self.tasks_done // self.objective.chunk_size, size)
-        tasks = {name: torch.from_numpy(np.ascontiguousarray(array)).to(self.device) for name, array in drawn.items()}
+        # Copied, since a drawn array may be a read-only view that torch cannot share.
+        tasks = {name: torch.from_numpy(np.array(array)).to(self.device) for name, array in drawn.items()}
         loss = self.engine.run(tasks, first_task=self.tasks_done) / size
         if not np.isfinite(loss):
             raise SightUnseenError(

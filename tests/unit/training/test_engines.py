@@ -1,16 +1,20 @@
 """Every engine takes the same steps: against a literal Adam in float64, and CUDA against CPU."""
 
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from sightunseen.dataset import ZeroShotDataset
 from sightunseen.generator import ClassifierGenerator
 from sightunseen.losses import cross_entropy
+from sightunseen.methods.cvc import CVC
 from sightunseen.scores import Score
-from sightunseen.training import Draw, Objective, Optimisation, train
+from sightunseen.training import CHUNK, Draw, Objective, Optimisation, train
 
 OPTIMISATION = Optimisation(n_tasks=30, learning_rate=0.01, schedule="cosine", weight_decay=0.01, clip_norm=0.05)
 
@@ -64,6 +68,22 @@ def test_the_plain_engine_is_adam_written_out() -> None:
     train(objective, OPTIMISATION)
     for found, wanted in zip(objective.parameters, expected, strict=True):
         torch.testing.assert_close(found.detach(), wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_a_gradient_within_its_limit_is_left_as_it_is() -> None:
+    free, limited = SmallObjective("cpu"), SmallObjective("cpu")
+    train(free, replace(OPTIMISATION, clip_norm=None))
+    train(limited, replace(OPTIMISATION, clip_norm=1e6))
+    assert all(torch.equal(one, other) for one, other in zip(free.parameters, limited.parameters, strict=True))
+
+
+@pytest.mark.parametrize("episodic", [True, False])
+def test_a_last_chunk_of_a_single_task_is_like_any_other(episodic: bool, small_world: ZeroShotDataset) -> None:
+    model = CVC(hidden=8, n_tasks=CHUNK + 1, episodic=episodic, device="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(small_world.train.X, small_world.train.y, small_world.classes)
+    assert model.n_tasks_ == CHUNK + 1
 
 
 @pytest.mark.gpu
