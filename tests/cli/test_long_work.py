@@ -190,3 +190,17 @@ def test_an_interrupted_demo_says_a_way_on_that_works(
     assert code == 130
     code, _, err = run(f"demo {'--resume' if '--resume' in err else '--overwrite'}")
     assert code == 0, err
+
+
+@pytest.mark.parametrize("command", [SHORT_TRAIN, SHORT_ADAPT, "predict model data/features.npz --out new.csv"])
+def test_a_quota_that_is_used_up_is_one_clear_error_and_leaves_nothing_new(desk: Path, command: str) -> None:
+    """A real limit of the system on the size of files, in a process of its own."""
+    quota = 4096  # bytes; less than a checkpoint, a model or these predictions
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({quota}, {quota})); "
+    program = limited + f"import sys; from sightunseen.cli import main; sys.exit(main({shlex.split(command)!r}))"
+    before = sorted(desk.iterdir())
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("error: could not write new") == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(desk.iterdir()) == before

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from sightunseen.errors import ModelError
 from sightunseen.files import written_atomically
@@ -74,7 +74,8 @@ class Checkpoints(Hook):
         values = (self.identity, training.tasks_done, training.losses, training.curve, training.objective.notes)
         progress = dict(zip(PROGRESS, values, strict=True))
         with written_atomically(self._path(training)) as temporary:
-            save_file(training.state(), temporary, metadata={"progress": json.dumps(progress)})
+            # Written by Python, so that a full disk is an OSError like any other.
+            temporary.write_bytes(save(training.state(), metadata={"progress": json.dumps(progress)}))
         self._saved_at = time.monotonic()
 
     def _path(self, training: Training) -> Path:
