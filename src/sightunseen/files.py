@@ -10,8 +10,6 @@ from pathlib import Path
 
 from sightunseen.errors import StorageError
 
-BLOCK = 1 << 20
-
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's content, read in blocks."""

@@ -1,0 +1,58 @@
+"""Prediction against a bare matrix product and argmax on the same data, side by side in one run; and its memory.
+
+    python benchmarks/prediction.py [ROWS]
+
+ROWS images (default: 40,000) of a synthetic world of CUB's shape (200 classes, 2048 features) are scored from a mapped file.
+"""
+
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sightunseen import CVC
+from sightunseen.data.worlds import World, make_world
+from sightunseen.methods._base import BLOCK
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def bare(X: np.ndarray, classifiers: torch.Tensor) -> np.ndarray:
+    """The least that any classifier of this form must do, block by block."""
+    blocks = (torch.from_numpy(np.array(X[start : start + BLOCK])) for start in range(0, len(X), BLOCK))
+    return np.concatenate([(block @ classifiers.T).argmax(dim=1).numpy() for block in blocks])
+
+
+def main() -> None:
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 40_000
+    data = make_world(World(n_seen=150, n_unseen=50, n_attributes=312, n_features=2048, images_per_class=10))
+    model = CVC(n_tasks=50).fit(data.train.X, data.train.y, data.classes)
+    classifiers = torch.from_numpy(model.classifiers_of(model.classes_))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "features.npy"
+        stored = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, 2048))
+        for start in range(0, rows, BLOCK):
+            stored[start : start + BLOCK] = np.resize(data.features, (min(BLOCK, rows - start), 2048))
+        stored.flush()
+        del stored
+        X = np.load(path, mmap_mode="r")
+        pairs = [(seconds(lambda: bare(X, classifiers)), seconds(lambda: model.predict(X))) for _ in range(5)]
+    least, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
+    print(f"{rows:,} images x 2048 features, 200 classes, {torch.get_num_threads()} threads")
+    print(f"bare product and argmax {rows / least:12,.0f} images/s")
+    print(f"model.predict           {rows / ours:12,.0f} images/s, {least / ours:.0%} of that")
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB, mapped file included")
+
+
+if __name__ == "__main__":
+    main()
