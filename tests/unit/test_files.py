@@ -49,7 +49,7 @@ def old_folder(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("size", [0, 1, (1 << 18), 2 * (1 << 18) + 17])
+@pytest.mark.parametrize("size", [0, 1, 1 << 18, (1 << 19) + 17])
 def test_the_fingerprint_of_a_file_is_the_sha256_of_its_bytes(tmp_path: Path, size: int) -> None:
     content = bytes(range(256)) * (size // 256) + bytes(size % 256)
     (tmp_path / "file").write_bytes(content)
