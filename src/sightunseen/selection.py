@@ -150,7 +150,7 @@ class BestOnTest(Measurements):
         """Measure, and keep the model in ``folder`` while it is the best so far."""
         before = len(training.curve)
         super().on_chunk(training)
-        if len(training.curve) > before and training.curve[-1] is _best_point(training.curve):
+        if len(training.curve) > before and training.curve[-1] is _best_on_test(training.curve):
             if training.model.learned_classifiers_ is None:
                 training.model.n_tasks_ = training.tasks_done
             training.model.save(self.folder)
@@ -158,10 +158,10 @@ class BestOnTest(Measurements):
     @staticmethod
     def report(curve: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """What the record says about this choice."""
-        return {"by": "H on the TEST data (the authors' way)", "chosen": dict(_best_point(curve)), "tried": list(curve)}
+        return {"by": "H on the TEST data (the authors' way)", "chosen": dict(_best_on_test(curve)), "tried": list(curve)}
 
 
-def _best_point(curve: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _best_on_test(curve: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return max(curve, key=lambda point: point["H"])
 
 

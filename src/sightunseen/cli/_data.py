@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightunseen.data import open_data
-from sightunseen.data.doctor import FAIL, PASS, Finding, examine, repair, stop_on_failures
+from sightunseen.data.doctor import PASS, Finding, examine, repair, stop_on_failures, stopping
 from sightunseen.data.tables import load_features
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError
@@ -22,9 +22,9 @@ def open_examined(
     """Open the data, repair what needs no guess and say so, stop on what else FAILs."""
     data = open_data(args.data, args.features, args.splits, args.semantics or semantics, args.classes)
     data, findings = repair(data, examine(data))
+    said_by_the_error = stopping(findings, allowed)
     for finding in findings:
-        stops = finding.level == FAIL and not finding.repaired and finding.check not in allowed
-        if finding.level != PASS and not stops:  # what stops the run is said by the error
+        if finding.level != PASS and finding not in said_by_the_error:
             print(f"split doctor: {finding.level} {finding.check}: {finding.what} {finding.remedy}", file=sys.stderr)
     stop_on_failures(findings, allowed)
     return data, findings

@@ -20,11 +20,12 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.data.worlds import World, make_world
     from sightunseen.errors import StorageError
     from sightunseen.methods.cvc import CVC
+    from sightunseen.model_files import was_written_here
     from sightunseen.predictions import ranked, write_predictions
     from sightunseen.protocols import describe, run_adaptation, run_training
 
     if args.out.exists():
-        ours = (args.out / "model" / "model.json").is_file()
+        ours = was_written_here(args.out / "model")
         if not (args.overwrite and ours):
             raise StorageError(f"{args.out} exists. Choose another --out" + (", or give --overwrite." if ours else "."))
         shutil.rmtree(args.out)

@@ -22,10 +22,10 @@ def run(args: argparse.Namespace) -> int:
     """Examine; 0 when all is well, 1 on a FAIL."""
     from sightunseen.data import open_data
     from sightunseen.data.doctor import FAIL, check_files, examine
-    from sightunseen.data.gbu import as_dataset, is_gbu_folder, read_gbu
+    from sightunseen.data.gbu import FEATURES, SEMANTICS, SPLITS, as_dataset, is_gbu_folder, read_gbu
 
     if is_gbu_folder(args.data):
-        files = read_gbu(args.data, args.features or "res101", args.splits or "att_splits", args.semantics or "att")
+        files = read_gbu(args.data, args.features or FEATURES, args.splits or SPLITS, args.semantics or SEMANTICS)
         findings = check_files(files)
         data = None if any(finding.level == FAIL for finding in findings) else as_dataset(files)
     else:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from sightunseen.data.gbu import is_gbu_folder, load_gbu
+from sightunseen.data.gbu import FEATURES, SEMANTICS, SPLITS, is_gbu_folder, load_gbu
 from sightunseen.data.tables import load_tables
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
@@ -21,7 +21,7 @@ def open_data(
     """Open whatever a path leads to: a benchmark folder, a folder with ``features.*`` and ``classes.*``, or a table file."""
     path = Path(path)
     if is_gbu_folder(path):
-        return load_gbu(path, features or "res101", splits or "att_splits", semantics or "att")
+        return load_gbu(path, features or FEATURES, splits or SPLITS, semantics or SEMANTICS)
     if (path / "model.json").is_file():
         raise DataError(f"{path} is a model folder, not a data set. Give the folder or table of the images.")
     if not path.exists():

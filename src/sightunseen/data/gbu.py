@@ -15,6 +15,7 @@ from sightunseen.data.matfiles import read_mat
 from sightunseen.dataset import Rows, ZeroShotDataset
 from sightunseen.errors import DataError
 
+FEATURES, SPLITS, SEMANTICS = "res101", "att_splits", "att"  # as the benchmark calls its own
 PARTS = ("trainval_loc", "test_seen_loc", "test_unseen_loc")
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -37,9 +38,7 @@ class GBUFiles:
     sources: Mapping[str, str]
 
 
-def load_gbu(
-    folder: str | Path, features: str = "res101", splits: str = "att_splits", semantics: str = "att"
-) -> ZeroShotDataset:
+def load_gbu(folder: str | Path, features: str = FEATURES, splits: str = SPLITS, semantics: str = SEMANTICS) -> ZeroShotDataset:
     """Load a benchmark folder.
 
     Parameters
@@ -57,7 +56,7 @@ def is_gbu_folder(folder: Path) -> bool:
     return folder.is_dir() and any(folder.glob("*splits*.mat"))
 
 
-def read_gbu(folder: str | Path, features: str = "res101", splits: str = "att_splits", semantics: str = "att") -> GBUFiles:
+def read_gbu(folder: str | Path, features: str = FEATURES, splits: str = SPLITS, semantics: str = SEMANTICS) -> GBUFiles:
     """Read the files without judging them; what is missing is said."""
     folder, features, splits = Path(folder), features.removesuffix(".mat"), splits.removesuffix(".mat")
     if not folder.is_dir():

@@ -88,9 +88,10 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The labels that ``wanted`` stands for; unknown or empty candidates are an error."""
         check_is_fitted(self)
         words = {"all": self.classes_, "seen": self.seen_classes_, "unseen": self.unseen_classes_}
+        wanted = "all" if wanted is None else wanted
         if isinstance(wanted, str) and wanted not in words:
             raise SettingsError(f"candidates must be a list of labels or one of {', '.join(words)}; got '{wanted}'.")
-        labels = words["all" if wanted is None else wanted] if wanted is None or isinstance(wanted, str) else np.asarray(wanted)
+        labels = words[wanted] if isinstance(wanted, str) else np.asarray(wanted)
         if labels.size == 0:
             raise DataError(
                 f"there are no candidates to choose from ({wanted if isinstance(wanted, str) else 'an empty list'}). "
@@ -115,7 +116,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def add_classes(self, classes: ClassTable | Mapping[Any, ArrayLike]) -> Self:
         """Make more classes recognisable at once, from their vectors alone; nothing is retrained."""
         check_is_fitted(self)
-        added = classes if isinstance(classes, ClassTable) else ClassTable.from_mapping(classes)
+        added = _as_table(classes)
         _check_finite(added)
         self._know(self.table_.extended(added))
         return self
@@ -129,10 +130,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Check the input and learn the class table; returns features (n, d) and labels (n,)."""
         features, labels = self._checked(X, y, reset=True)
         check_classification_targets(labels)
-        if classes is None:
-            table = ClassTable.one_hot(labels)
-        else:
-            table = classes if isinstance(classes, ClassTable) else ClassTable.from_mapping(classes)
+        table = ClassTable.one_hot(labels) if classes is None else _as_table(classes)
         self.seen_classes_ = np.unique(labels)
         table.rows_of(self.seen_classes_)
         _check_finite(table)
@@ -194,6 +192,10 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model._take_arrays(files.arrays)
         model.record_ = files.record
         return model
+
+
+def _as_table(classes: ClassTable | Mapping[Any, ArrayLike]) -> ClassTable:
+    return classes if isinstance(classes, ClassTable) else ClassTable.from_mapping(classes)
 
 
 def _plain(value: Any) -> Any:

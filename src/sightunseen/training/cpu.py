@@ -22,7 +22,7 @@ class EagerEngine:
         size = len(next(iter(tasks.values())))
         total = torch.zeros((), device=self.objective.parameters[0].device)
         for k in range(size):
-            self._set_learning_rate(self.optimisation.learning_rate_at(first_task + k))
+            self.optimiser.param_groups[0]["lr"] = self.optimisation.learning_rate_at(first_task + k)
             total += self.step({name: array[k] for name, array in tasks.items()}).detach()
         return float(total)
 
@@ -72,6 +72,3 @@ class EagerEngine:
             weight_decay=self.optimisation.weight_decay,
             fused=True,
         )
-
-    def _set_learning_rate(self, rate: float) -> None:
-        self.optimiser.param_groups[0]["lr"] = rate

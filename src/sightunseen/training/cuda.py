@@ -77,6 +77,3 @@ class GraphEngine(EagerEngine):
             fused=True,
             capturable=True,
         )
-
-    def _set_learning_rate(self, rate: float) -> None:
-        self.rate.fill_(rate)

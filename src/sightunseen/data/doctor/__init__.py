@@ -14,7 +14,7 @@ from sightunseen.data.doctor.splits import check_splits, without_test_images
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
 
-__all__ = ["FAIL", "HOPELESS", "PASS", "WARN", "Finding", "check_files", "examine", "repair", "stop_on_failures"]
+__all__ = ["FAIL", "HOPELESS", "PASS", "WARN", "Finding", "check_files", "examine", "repair", "stop_on_failures", "stopping"]
 
 HOPELESS = ("finite-features", "class-vectors", "distinct-vectors", "training-images")  # no training could use such data
 
@@ -35,13 +35,18 @@ def repair(data: ZeroShotDataset, findings: Sequence[Finding]) -> tuple[ZeroShot
     return data, mended
 
 
+def stopping(findings: Sequence[Finding], allowed: Sequence[str] = ()) -> list[Finding]:
+    """The FAILs that were neither repaired nor allowed by name."""
+    return [f for f in findings if f.level == FAIL and not f.repaired and f.check not in allowed]
+
+
 def stop_on_failures(findings: Sequence[Finding], allowed: Sequence[str] = ()) -> None:
     """Raise on every FAIL that was neither repaired nor allowed by name."""
     can_be_allowed = [finding.check for finding in findings if finding.check not in HOPELESS]
     unknown = sorted(set(allowed) - set(can_be_allowed))
     if unknown:
         raise SettingsError(f"there is no check '{unknown[0]}' that could be allowed; there are {', '.join(can_be_allowed)}.")
-    left = [f for f in findings if f.level == FAIL and not f.repaired and f.check not in allowed]
+    left = stopping(findings, allowed)
     if left:
         lines = [f"  {finding.check}: {finding.what} {finding.remedy}" for finding in left]
         if not any(finding.check in HOPELESS for finding in left):
