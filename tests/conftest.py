@@ -4,9 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from sightunseen.data.worlds import World, make_world
 from sightunseen.dataset import ZeroShotDataset
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU, as Python: read when they are imported
 
 SHARED = Path(os.environ.get("SIGHTUNSEEN_SHARED", Path(__file__).parents[2] / "shared"))
 

@@ -31,7 +31,7 @@ class Split:
         """The features, (n, d)."""
         return np.asarray(self.features[self.rows])
 
-    @property
+    @cached_property
     def y(self) -> Labels:
         """The labels, (n,)."""
         return self.labels[self.rows]
@@ -49,12 +49,12 @@ class Fold:
     test_unseen: Split
     classes: ClassTable
 
-    @property
+    @cached_property
     def seen(self) -> Labels:
         """The labels of the fold's training classes, sorted."""
         return np.unique(self.train.y)
 
-    @property
+    @cached_property
     def unseen(self) -> Labels:
         """The labels of the fold's validation classes, sorted."""
         return np.unique(self.test_unseen.y)

@@ -22,11 +22,14 @@ Batch = dict[str, NDArray[Any]]  # the columns, one row an image and rank
 def ranked(
     model: ZeroShotClassifier,
     X: Any,  # noqa: N803
-    names: NDArray[Any],
+    names: NDArray[Any] | None = None,
     top: int = 1,
     candidates: ArrayLike | str | None = None,
 ) -> Iterator[Batch]:
-    """The ``top`` best classes of each image, best first, a block of images at a time."""
+    """The ``top`` best classes of each image, best first, a block of images at a time.
+
+    ``X`` is (n, d), in memory or mapped from a file; images without ``names`` are called by the number of their row.
+    """
     if top < 1:
         raise SettingsError(f"top must be at least 1; got {top}.")
     labels = model.candidates(candidates)
@@ -35,8 +38,9 @@ def ranked(
     for start in range(0, max(len(X), 1), BLOCK):
         confidence = model.predict_proba(X[start : start + BLOCK], labels)
         best = np.argsort(-confidence, axis=1, kind="stable")[:, :k]  # (n, k)
+        called = np.arange(start, start + len(best)).astype(str) if names is None else names[start : start + BLOCK]
         yield {
-            "path": np.repeat(names[start : start + BLOCK], k),
+            "path": np.repeat(called, k),
             "rank": np.tile(np.arange(1, k + 1), len(best)),
             "class": labels[best].ravel(),
             "confidence": np.take_along_axis(confidence, best, axis=1).ravel(),

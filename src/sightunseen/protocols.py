@@ -8,12 +8,15 @@ chosen on the test data, as the authors did; the record and every table say so.
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
-from sightunseen.checks import check_choice
+from sightunseen.checks import check_choice, check_whole
 from sightunseen.data.doctor import PASS, Finding
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
@@ -25,10 +28,11 @@ from sightunseen.selection import (
     BestOnTest,
     Choice,
     adaptation_on_validation_classes,
+    each_on_validation_classes,
     fixed,
-    on_validation_classes,
+    of_seed,
 )
-from sightunseen.training import Hook
+from sightunseen.training import Hook, Run, train_together
 
 PROTOCOLS = ("honest", "paper")
 FINAL_STAGE = "training on all seen classes"
@@ -43,38 +47,41 @@ def run_training(
     grid: Mapping[str, Sequence[Any]] | None = None,
     n_folds: int = 1,
     points: int = 10,
+    n_seeds: int = 1,
     findings: Iterable[Finding] = (),
     hooks: Sequence[Hook] = (),
 ) -> CVC:
     """Train ``model`` on ``data`` under a protocol; the run record is its ``record_``.
 
-    ``workspace`` is a folder for what must outlive an interruption; the caller removes it when the model is saved.
+    ``n_seeds`` models, from ``model.seed`` up, make as many choices of their own and are trained together; the one of the
+    first seed is returned, and its record has the results of all. ``workspace`` is a folder for what must outlive an
+    interruption; the caller removes it when the model is saved.
     """
     _check_protocol(protocol, data, select, grid)
+    check_whole("n_seeds", n_seeds, 1)
     started = time.monotonic()
+    models = [model, *(clone(model).set_params(seed=model.seed + k) for k in range(1, n_seeds))]
     if protocol == "honest":
-        choice = on_validation_classes(model, data, grid, n_folds, points, hooks) if select else fixed()
-        model.set_params(**choice.settings)
-        if choice.seen_penalty is not None:
-            model.set_params(seen_penalty=choice.seen_penalty)
-        images = data.train
-        model.fit(images.X, images.y, data.classes, hooks=hooks, stage=FINAL_STAGE, stop_after=choice.stop_after)
+        choices = each_on_validation_classes(models, data, grid, n_folds, points, hooks) if select else [fixed()] * n_seeds
+        _train_as_chosen(models, choices, data, hooks)
     else:
-        model, choice = _train_the_authors_way(model, data, workspace, points, hooks)
-    record = RunRecord(
+        choices = _train_the_authors_way(models, data, workspace, points, hooks)
+    results = [results_on_test(model, data) for model in models]
+    model.record_ = RunRecord(
         kind="train",
         method=type(model).__name__,
         settings=model.get_params(),
         seed=model.seed,
         protocol=protocol,
         data=describe(data),
-        selection=choice.report,
+        selection=choices[0].report,
         findings=_notable(findings),
-        results=results_on_test(model, data),
+        results=results[0],
+        seeds=_over_seeds(models, choices, results) if n_seeds > 1 else {},
         history=tuple(model.losses_),
+        engine=model.engine_,
         wall_seconds=round(time.monotonic() - started, 1),
     )
-    model.record_ = record
     return model
 
 
@@ -133,6 +140,7 @@ def run_adaptation(
         findings=_notable(findings),
         results=results_on_test(adapted, data),
         history=tuple(adapted.history_),
+        engine=adapted.engine_,
         parent=None if model.record_ is None else asdict(model.record_),
         wall_seconds=round(time.monotonic() - started, 1),
     )
@@ -159,13 +167,46 @@ def describe(data: ZeroShotDataset) -> dict[str, Any]:
     }
 
 
+def _train_as_chosen(models: Sequence[CVC], choices: Sequence[Choice], data: ZeroShotDataset, hooks: Sequence[Hook]) -> None:
+    def final(place: int) -> Run:
+        model, choice = models[place], choices[place]
+        model.set_params(**choice.settings)
+        if choice.seen_penalty is not None:
+            model.set_params(seen_penalty=choice.seen_penalty)
+        stage = FINAL_STAGE + of_seed(models, place)
+        images = data.train
+        return model.fitting(images.X, images.y, data.classes, hooks=hooks, stage=stage, stop_after=choice.stop_after)
+
+    train_together(partial(final, place) for place in range(len(models)))
+
+
 def _train_the_authors_way(
-    model: CVC, data: ZeroShotDataset, workspace: Path, points: int, hooks: Sequence[Hook]
-) -> tuple[CVC, Choice]:
-    best = workspace / "best-on-test"
-    watch = [BestOnTest(data, best, points), *hooks]
-    model.fit(data.train.X, data.train.y, data.classes, hooks=watch, stage=FINAL_STAGE)
-    return _with_learned_weights_of(CVC.load(best), model), Choice({}, report=BestOnTest.report(model.curve_))
+    models: Sequence[CVC], data: ZeroShotDataset, workspace: Path, points: int, hooks: Sequence[Hook]
+) -> list[Choice]:
+    folders = [workspace / f"best-on-test{of_seed(models, place).replace(', seed ', '-')}" for place in range(len(models))]
+
+    def final(place: int) -> Run:
+        watch = [BestOnTest(data, folders[place], points), *hooks]
+        stage = FINAL_STAGE + of_seed(models, place)
+        return models[place].fitting(data.train.X, data.train.y, data.classes, hooks=watch, stage=stage)
+
+    train_together(partial(final, place) for place in range(len(models)))
+    for model, folder in zip(models, folders, strict=True):
+        _with_learned_weights_of(CVC.load(folder), model)
+    return [Choice({}, report=BestOnTest.report(model.curve_)) for model in models]
+
+
+def _over_seeds(models: Sequence[CVC], choices: Sequence[Choice], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What came out for each seed, with mean and standard deviation over seeds (of a sample: divided by n - 1)."""
+    names = [name for name, value in results[0].items() if value is not None]
+    columns = {name: [result[name] for result in results] for name in names}
+    return {
+        "seeds": [model.seed for model in models],
+        "chosen": [choice.report.get("chosen", {}) for choice in choices],
+        "results": list(results),
+        "mean": {name: round(float(np.mean(column)), 2) for name, column in columns.items()},
+        "std": {name: round(float(np.std(column, ddof=1)), 2) for name, column in columns.items()},
+    }
 
 
 def _with_learned_weights_of(best: CVC, model: CVC) -> CVC:

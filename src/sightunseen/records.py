@@ -11,7 +11,8 @@ from typing import Any
 from sightunseen._version import __version__
 from sightunseen.errors import ModelError
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
+READABLE = (1, 2)  # version 1 had no seeds and no engine
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,10 @@ class RunRecord:
     selection: Mapping[str, Any] = field(default_factory=dict)  # how the settings were chosen, on what
     findings: tuple[Mapping[str, Any], ...] = ()  # what the split doctor said other than PASS, and what was repaired
     results: Mapping[str, Any] = field(default_factory=dict)
+    seeds: Mapping[str, Any] = field(default_factory=dict)  # where several were run: the results of each, mean and std
     history: tuple[Mapping[str, Any], ...] = ()  # round by round, or point by point along training
     parent: Mapping[str, Any] | None = None  # the record of the model this one was made from
+    engine: str = ""  # what took the steps, and in which precision
     wall_seconds: float = 0.0
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     versions: Mapping[str, str] = field(default_factory=lambda: versions_in_use())
@@ -46,9 +49,10 @@ class RunRecord:
             found = content.get("record_version")
         except (json.JSONDecodeError, AttributeError) as error:
             raise ModelError(f"this is not a run record: {error}") from error
-        if found != RECORD_VERSION:
+        if found not in READABLE:
             raise ModelError(
-                f"run record of version {found}; this sightunseen reads version {RECORD_VERSION}. Install a matching release."
+                f"run record of version {found}; this sightunseen reads {' and '.join(map(str, READABLE))}. "
+                "Install a matching release."
             )
         try:
             content["findings"] = tuple(content["findings"])

@@ -1,7 +1,8 @@
 """How settings are chosen. Honestly, on validation classes; or as the authors did, on the test data, and then said so."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sightunseen.errors import DataError
 from sightunseen.evaluation import evaluate
 from sightunseen.methods.cvc import CVC
 from sightunseen.metrics import harmonic_mean
-from sightunseen.training import Hook, Training
+from sightunseen.training import Hook, Run, Training, train_together
 
 POINTS = 10  # along training at which a model is measured
 
@@ -29,11 +30,11 @@ class Measurements(Hook):
     def on_chunk(self, training: Training) -> None:
         """Note tasks, loss, T1, U, S, H, AUSUC, and the penalty on seen classes at which H is best, with that H."""
         every = training.optimisation.n_tasks / self.points
-        due = int(training.tasks_done / every) > int((training.tasks_done - training.objective.chunk_size) / every)
+        due = int(training.tasks_done / every) > int(training.tasks_before / every)
         if not due and not training.finished:
             return
         measured = measure(training.model, self.data)
-        training.curve.append({"tasks": training.tasks_done, "loss": training.losses[-1], **measured})
+        training.curve.append({"tasks": training.tasks_done, "loss": training.losses[-1][1], **measured})
 
 
 def measure(model: CVC, data: ZeroShotDataset | Fold) -> dict[str, Any]:
@@ -75,19 +76,49 @@ def on_validation_classes(
     Chosen together: the setting, the number of tasks and the penalty on seen classes, by the H they reach on validation
     classes, averaged over folds.
     """
-    folds = _usable_folds(data, n_folds, model.seed)
-    tried = []
+    return each_on_validation_classes([model], data, grid, n_folds, points, hooks)[0]
+
+
+def each_on_validation_classes(
+    models: Sequence[CVC],
+    data: ZeroShotDataset,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    n_folds: int = 1,
+    points: int = POINTS,
+    hooks: Sequence[Hook] = (),
+) -> list[Choice]:
+    """The same for models of several seeds, each for itself; all that is tried is trained together."""
     combinations = list(ParameterGrid(dict(grid or {})))
-    for number, settings in enumerate(combinations, start=1):
-        curves = []
-        for k, fold in enumerate(folds, start=1):
-            stage = f"validation {number} of {len(combinations)}, fold {k} of {len(folds)}"
-            trial = clone(model).set_params(**settings)
-            watch = [Measurements(fold, points), *hooks]
-            trial.fit(fold.train.X, fold.train.y, fold.classes, hooks=watch, stage=stage)
-            curves.append(trial.curve_)
-        tried.append({"settings": settings, "points": [_mean(over_folds) for over_folds in zip(*curves, strict=True)]})
-    return _best_choice(tried, folds)
+    curves: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
+
+    def trial(place: int, number: int, k: int, fold: Fold) -> Run:
+        stage = f"validation {number + 1} of {len(combinations)}, fold {k + 1} of {n_folds}" + of_seed(models, place)
+        model: CVC = clone(models[place]).set_params(**combinations[number])
+        watch = [Measurements(fold, points), *hooks]
+        run = model.fitting(fold.train.X, fold.train.y, fold.classes, hooks=watch, stage=stage)
+        # The curve is all that is needed of it.
+        return replace(run, finish=lambda training: curves.update({(place, number, k): training.curve}))
+
+    def trials() -> Iterator[Callable[[], Run]]:
+        for place, model in enumerate(models):
+            for k, fold in enumerate(_usable_folds(data, n_folds, model.seed)):
+                for number in range(len(combinations)):
+                    yield partial(trial, place, number, k, fold)
+
+    train_together(trials())
+    choices = []
+    for place, model in enumerate(models):
+        tried = []
+        for number, settings in enumerate(combinations):
+            over_folds = zip(*(curves[place, number, k] for k in range(n_folds)), strict=True)
+            tried.append({"settings": settings, "points": [_mean(points) for points in over_folds]})
+        choices.append(_best_choice(tried, _usable_folds(data, n_folds, model.seed)))
+    return choices
+
+
+def of_seed(models: Sequence[CVC], place: int) -> str:
+    """What tells the stages of several seeds apart; nothing where there is one."""
+    return f", seed {models[place].seed}" if len(models) > 1 else ""
 
 
 def adaptation_on_validation_classes(
@@ -105,17 +136,31 @@ def adaptation_on_validation_classes(
     """
     folds = _usable_folds(data, n_folds, model.seed)
     combinations = list(ParameterGrid(dict(grid or {})))
-    results: list[list[dict[str, Any]]] = [[] for _ in combinations]
-    for k, fold in enumerate(folds, start=1):
-        stage = f"validation, fold {k} of {len(folds)}"
-        start = clone(model).fit(
-            fold.train.X, fold.train.y, fold.classes, hooks=hooks, stage=stage, stop_after=model.n_tasks_ or None
-        )
-        for number, combination in enumerate(combinations, start=1):
-            stage = f"rehearsal {number} of {len(combinations)}, fold {k} of {len(folds)}"
-            adapted = start.adapt(fold.test_unseen.X, fold.unseen, hooks=hooks, stage=stage, **{**settings, **combination})
-            results[number - 1].append(measure(adapted, fold))
-    tried = [{"settings": c, "points": [_mean(r)]} for c, r in zip(combinations, results, strict=True)]
+    starts: list[CVC] = [clone(model) for _ in folds]
+    measured: dict[tuple[int, int], dict[str, Any]] = {}
+
+    def start(k: int, fold: Fold) -> Run:
+        stage, stop_after = f"validation, fold {k + 1} of {len(folds)}", model.n_tasks_ or None
+        return starts[k].fitting(fold.train.X, fold.train.y, fold.classes, hooks=hooks, stage=stage, stop_after=stop_after)
+
+    def rehearsal(k: int, fold: Fold, number: int) -> Run:
+        stage = f"rehearsal {number + 1} of {len(combinations)}, fold {k + 1} of {len(folds)}"
+        chosen = {**settings, **combinations[number]}
+        run = starts[k].adapting(fold.test_unseen.X, fold.unseen, hooks=hooks, stage=stage, **chosen)
+
+        def finish(training: Training) -> None:
+            run.finish(training)
+            measured[number, k] = measure(run.model, fold)
+
+        return replace(run, finish=finish)
+
+    train_together(partial(start, k, fold) for k, fold in enumerate(folds))
+    places = [(k, fold, number) for k, fold in enumerate(folds) for number in range(len(combinations))]
+    train_together(partial(rehearsal, *place) for place in places)
+    tried = [
+        {"settings": combination, "points": [_mean([measured[number, k] for k in range(len(folds))])]}
+        for number, combination in enumerate(combinations)
+    ]
     return _best_choice(tried, folds)
 
 

@@ -1,29 +1,32 @@
-"""Algorithm 1, line 1: drawing tasks of M classes and N images a class, many at a time."""
+"""Algorithm 1, line 1: drawing tasks of M classes and N images a class, many at a time, on the device they are used on.
+
+Task number t is a function of the seed and t alone, the same one on every device: tasks can be drawn in pieces of any size,
+and a run can go on from any task without keeping the state of a random generator.
+"""
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
-Indices = NDArray[np.int64]
+from sightunseen.randomness import derive_seed, splitmix
 
 
 @dataclass(frozen=True)
 class ClassImages:
     """The images of c classes: those of class k stand at ``rows[start[k] : start[k] + count[k]]``."""
 
-    rows: Indices  # (n,) image rows, sorted by class
-    start: Indices  # (c,)
-    count: Indices  # (c,) all positive
+    rows: Tensor  # (n,) image rows, sorted by class
+    start: Tensor  # (c,)
+    count: Tensor  # (c,) all positive
 
     @classmethod
-    def of(cls, y: NDArray[Any]) -> "ClassImages":
-        """Group images by their label; class k is the k-th label in sorted order."""
-        _, position = np.unique(y, return_inverse=True)
-        count = np.bincount(position)
-        return cls(np.argsort(position, kind="stable"), np.cumsum(count) - count, count)
+    def of(cls, places: Tensor) -> "ClassImages":
+        """Group images by the place of their class, (n,); class k is the k-th place that occurs, in sorted order."""
+        _, position = torch.unique(places, return_inverse=True)
+        count = torch.bincount(position)
+        return cls(torch.argsort(position, stable=True), torch.cumsum(count, 0) - count, count)
 
     def warn_of_small_classes(self, images_per_class: int) -> None:
         """Say once that some classes repeat images within a task."""
@@ -36,38 +39,53 @@ class ClassImages:
             )
 
 
-def draw_tasks(
-    images: ClassImages, n_tasks: int, classes_per_task: int, images_per_class: int, rng: np.random.Generator
-) -> tuple[Indices, Indices]:
-    """Tasks of M distinct classes and N distinct images of each (repeated only where a class has fewer than N).
+def draw_classes(n_classes: int, first: int, n_tasks: int, per_task: int, seed: int, device: torch.device) -> Tensor:
+    """The classes of tasks ``first`` and up: (n_tasks, M), distinct within a task."""
+    # The M smallest of c random keys are a random subset.
+    keys = _numbers(derive_seed(seed, "classes"), first, n_tasks, n_classes, device)
+    return torch.topk(keys, per_task, dim=1, largest=False, sorted=True).indices
 
-    Returns
-    -------
-    classes : (n_tasks, M), and image rows : (n_tasks, M, N). The local label of an image is its place along M.
+
+def draw_images(images: ClassImages, classes: Tensor, first: int, per_class: int, seed: int) -> Tensor:
+    """Images of the classes (n_tasks, M) of tasks ``first`` and up: rows (n_tasks, M, N).
+
+    They are distinct, and repeated only where a class has fewer than N.
     """
-    # The M smallest of c random keys are a random subset; a task does not care for its order.
-    keys = rng.random((n_tasks, len(images.count)))
-    classes = np.argpartition(keys, classes_per_task - 1, axis=1)[:, :classes_per_task]
-    places = draw_distinct(images.count[classes], images_per_class, rng)
-    return classes, images.rows[images.start[classes][..., None] + places]
+    n_tasks, per_task = classes.shape
+    numbers = _numbers(derive_seed(seed, "images"), first, n_tasks, per_task * per_class, classes.device)
+    places = distinct_below(images.count[classes], numbers.reshape(n_tasks, per_task, per_class))
+    return images.rows[images.start[classes].unsqueeze(-1) + places]
 
 
-def draw_batches(n_images: int, n_batches: int, size: int, rng: np.random.Generator) -> Indices:
+def draw_batches(n_images: int, first: int, n_batches: int, size: int, seed: int, device: torch.device) -> Tensor:
     """Plain mini-batches for training without tasks: (n_batches, size) image rows, each drawn from all images."""
-    return rng.integers(0, n_images, size=(n_batches, size))
+    return _below(torch.tensor(n_images, device=device), _numbers(derive_seed(seed, "batches"), first, n_batches, size, device))
 
 
-def draw_distinct(count: Indices, size: int, rng: np.random.Generator) -> Indices:
-    """``size`` distinct numbers below each entry of ``count`` (Floyd's algorithm, for all entries at once).
+def distinct_below(count: Tensor, numbers: Tensor) -> Tensor:
+    """Distinct integers below each entry of ``count``, made of random numbers (..., N) by Floyd's algorithm for all at once.
 
-    Entries below ``size`` are drawn from with replacement. Shape: (*count.shape, size).
+    Entries below N get repeated integers. Shape: (*count.shape, N).
     """
-    drawn = np.empty((*count.shape, size), dtype=np.int64)
+    size = numbers.shape[-1]
+    drawn = torch.empty_like(numbers)
     for k in range(size):
-        # Of the numbers up to `last`, take a random one; if it was taken before, `last` itself was not.
+        # Of the integers up to `last`, take a random one; if it was taken before, `last` itself was not.
         last = count - size + k
         enough = last >= k
-        candidate = rng.integers(0, np.where(enough, last + 1, count))
-        taken = (drawn[..., :k] == candidate[..., None]).any(axis=-1) & enough
-        drawn[..., k] = np.where(taken, last, candidate)
+        candidate = _below(torch.where(enough, last + 1, count), numbers[..., k])
+        taken = (drawn[..., :k] == candidate.unsqueeze(-1)).any(dim=-1) & enough
+        drawn[..., k] = torch.where(taken, last, candidate)
     return drawn
+
+
+def _numbers(seed: int, first: int, n_tasks: int, per_task: int, device: torch.device) -> Tensor:
+    """Random integers below 2**63, (n_tasks, per_task), those of task number ``first`` in the first row."""
+    places = torch.arange(first * per_task, (first + n_tasks) * per_task, device=device)
+    numbers: Tensor = splitmix(seed, places)
+    return numbers.reshape(n_tasks, per_task)
+
+
+def _below(bound: Tensor, numbers: Tensor) -> Tensor:
+    """Numbers below 2**63 made integers below ``bound`` (at most 2**31), all but equally likely."""
+    return ((numbers >> 32) * bound) >> 31

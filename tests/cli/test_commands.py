@@ -411,3 +411,26 @@ def test_the_demo_shows_all_settings_and_leaves_models_that_work(
     assert len(predictions("demo-results/predictions.csv")) == 3 * 80
     code, _, err = run("demo")
     assert (code, "--overwrite" in err) == (2, True)
+
+
+# -- several seeds -------------------------------------------------------------------------------------------------------
+
+
+def test_seeds_report_their_mean_and_deviation_and_save_the_first(run: Run, desk: Path) -> None:
+    out = succeed(run, f"train data --out several --seed 1 --seeds 3 {QUICK}")
+    record = json.loads(Path("several/record.json").read_text())
+    rows = {line.split()[0] + line.split()[1]: line.split() for line in out.splitlines() if line.strip().startswith("seed ")}
+    assert list(rows) == ["seed1,", "seed1", "seed2", "seed3"]  # what was chosen for the first, then the results of all
+    assert [line.split()[-1] for line in out.splitlines() if line.strip().startswith(("mean", "± std"))] == [
+        f"{record['seeds'][name]['AUSUC']:.1f}" for name in ("mean", "std")
+    ]
+    succeed(run, f"train data --out alone --seed 1 {QUICK}")
+    assert Path("several/weights.safetensors").read_bytes() == Path("alone/weights.safetensors").read_bytes()
+    assert not Path("several.checkpoint").exists()
+
+
+@pytest.mark.parametrize("number", ["0", "-2", "many"])
+def test_a_number_of_seeds_must_be_one(run: Run, desk: Path, number: str) -> None:
+    code, _, err = run(f"train data --out new --seeds {number}")
+    assert code == 2
+    assert "--seeds" in err

@@ -311,25 +311,31 @@ def test_the_penalty_lowers_the_scores_of_seen_classes_and_no_other(world: ZeroS
 # -- adding classes -------------------------------------------------------------------------------------------------------
 
 
+def fit_without(label: str, method: ZeroShotClassifier, world: ZeroShotDataset) -> tuple[ZeroShotClassifier, str, np.ndarray]:
+    """A model that never heard of one unseen class, that class and its vector."""
+    known = [other for other in world.classes.labels if other != label]
+    return fit(method, world, world.classes.only(known)), label, world.classes.vectors_of([label])[0]
+
+
 @pytest.fixture
 def without_one(method: ZeroShotClassifier, world: ZeroShotDataset) -> tuple[ZeroShotClassifier, str, np.ndarray]:
-    """A model that never heard of one unseen class, that class and its vector."""
-    label = world.unseen[1]
-    known = [other for other in world.classes.labels if other != label]
-    return fit(method, world, world.classes.only(known)), str(label), world.classes.vectors_of([label])[0]
+    return fit_without(str(world.unseen[1]), method, world)
 
 
-def test_an_added_class_is_recognised_at_once(
-    without_one: tuple[ZeroShotClassifier, str, np.ndarray], world: ZeroShotDataset
-) -> None:
-    model, label, vector = without_one
-    images = world.test_unseen.X[world.test_unseen.y == label]
-    with pytest.raises(DataError, match=label):
-        model.predict(images, [label])
-    assert model.add_classes({label: vector}) is model
-    assert label in model.unseen_classes_
-    assert np.mean(model.predict(images, "unseen") == label) > 0.6  # chance is 0.2
-    assert np.mean(model.predict(images) == label) > 0.3  # chance among all is 0.02
+def test_an_added_class_is_recognised_at_once(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+    among_unseen, among_all = [], []
+    for unseen in world.unseen.tolist():
+        model, label, vector = fit_without(unseen, method, world)
+        images = world.test_unseen.X[world.test_unseen.y == label]
+        with pytest.raises(DataError, match=label):
+            model.predict(images, [label])
+        assert model.add_classes({label: vector}) is model
+        assert label in model.unseen_classes_
+        among_unseen.append(np.mean(model.predict(images, "unseen") == label))
+        among_all.append(np.mean(model.predict(images) == label))
+    # Every unseen class in its turn: a single one has twelve images, too few to say much.
+    assert np.mean(among_unseen) > 0.6  # chance is 0.2
+    assert np.mean(among_all) > 0.3  # chance among all is 0.02
 
 
 def test_an_added_class_is_as_good_as_one_known_from_the_start(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -16,7 +17,7 @@ from sightunseen.dataset import ZeroShotDataset
 from sightunseen.metrics import SeenUnseenCurve, accuracy_by_class, harmonic_mean, per_class_accuracy, seen_unseen_curve
 from sightunseen.model_files import ModelFiles, read_model, write_model
 from sightunseen.records import RunRecord
-from sightunseen.tasks import ClassImages, draw_distinct, draw_tasks
+from sightunseen.tasks import ClassImages, distinct_below, draw_classes, draw_images
 
 ROUNDING = 1e-9
 some = settings(max_examples=60, deadline=None, derandomize=True)
@@ -175,14 +176,15 @@ def test_folds_never_leak(data: ZeroShotDataset, n_folds: int, seed: int) -> Non
 
 
 @some
-@given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.integers(1, 8), st.integers(1, 6), seeds)
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.integers(1, 8), st.integers(1, 6), st.integers(0, 10**15), seeds)
 def test_tasks_have_distinct_classes_and_images_wherever_there_are_enough(
-    counts: list[int], classes_per_task: int, images_per_class: int, seed: int
+    counts: list[int], classes_per_task: int, images_per_class: int, first: int, seed: int
 ) -> None:
-    rng = np.random.default_rng(seed)
-    y = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
     m = min(classes_per_task, len(counts))
-    classes, rows = draw_tasks(ClassImages.of(y), 5, m, images_per_class, rng)
+    images = ClassImages.of(torch.from_numpy(y))
+    drawn_classes = draw_classes(len(counts), first, 5, m, seed, torch.device("cpu"))
+    classes, rows = drawn_classes.numpy(), draw_images(images, drawn_classes, first, images_per_class, seed).numpy()
     assert rows.shape == (5, m, images_per_class)
     np.testing.assert_array_equal(y[rows], np.repeat(classes[..., None], images_per_class, axis=2))
     assert (np.diff(np.sort(classes, axis=1), axis=1) > 0).all()
@@ -191,9 +193,12 @@ def test_tasks_have_distinct_classes_and_images_wherever_there_are_enough(
 
 
 @some
-@given(arrays(np.int64, array_shapes(max_dims=3, max_side=4), elements=st.integers(1, 10**12)), st.integers(1, 6), seeds)
-def test_numbers_drawn_below_a_count_are_below_it_and_distinct(count: np.ndarray, size: int, seed: int) -> None:
-    drawn = draw_distinct(count, size, np.random.default_rng(seed))
+@given(arrays(np.int64, array_shapes(max_dims=3, max_side=4), elements=st.integers(1, 2**31)), st.integers(1, 6), st.data())
+def test_numbers_drawn_below_a_count_are_below_it_and_distinct(count: np.ndarray, size: int, data: st.DataObject) -> None:
+    # Whatever the random numbers are, also the smallest, the largest and equal ones.
+    extremes = st.sampled_from([0, 1, 2**62, 2**63 - 1]) | st.integers(0, 2**63 - 1)
+    numbers = data.draw(arrays(np.int64, (*count.shape, size), elements=extremes))
+    drawn = distinct_below(torch.from_numpy(count), torch.from_numpy(numbers)).numpy()
     assert drawn.shape == (*count.shape, size)
     assert ((drawn >= 0) & (drawn < count[..., None])).all()
     distinct = (np.diff(np.sort(drawn, axis=-1), axis=-1) > 0).all(axis=-1)
@@ -202,7 +207,7 @@ def test_numbers_drawn_below_a_count_are_below_it_and_distinct(count: np.ndarray
 
 @st.composite
 def records(draw: st.DrawFn) -> RunRecord:
-    mappings = {name: draw(json_objects) for name in ("settings", "data", "selection", "results")}
+    mappings = {name: draw(json_objects) for name in ("settings", "data", "selection", "results", "seeds")}
     listed = {name: tuple(draw(st.lists(json_objects, max_size=2))) for name in ("findings", "history")}
     return RunRecord(
         kind=draw(st.text(max_size=5)),
@@ -210,6 +215,7 @@ def records(draw: st.DrawFn) -> RunRecord:
         seed=draw(st.integers()),
         protocol=draw(st.sampled_from(["honest", "paper"])),
         parent=draw(st.none() | json_objects),
+        engine=draw(st.text(max_size=5)),
         wall_seconds=draw(st.floats(0, 1e9)),
         **mappings,
         **listed,

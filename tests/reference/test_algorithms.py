@@ -61,8 +61,9 @@ class Replay(Hook):
         self.pools: list[dict[int, int]] = []
         draw = training.objective.draw
 
-        def noted(chunk: int, n_tasks: int) -> Draw:
-            drawn = draw(chunk, n_tasks)
+        def noted(first: int, n_tasks: int) -> Draw:
+            assert first == sum(map(len, self.chunks))  # every task once, in order
+            drawn = draw(first, n_tasks)
             self.chunks.append([{name: array[i].tolist() for name, array in drawn.items()} for i in range(n_tasks)])
             if isinstance(self.objective, SelfTraining):
                 pool = self.objective.pool
@@ -162,11 +163,23 @@ def test_the_tasks_are_distinct_classes_with_distinct_images_of_theirs(
 # -- Algorithm 2 --------------------------------------------------------------------------------------------------------
 
 
+def two_sides(task: Task, world: ZeroShotDataset) -> Task:
+    """T_s and T_u of a task whose unlabelled images are counted after the seen ones, and unseen classes after seen classes."""
+    n_images, n_seen, m = len(world.train), len(world.seen), 4 * 2
+    return {
+        "seen_rows": task["rows"][:m],
+        "seen_labels": task["labels"][:m],
+        "unseen_rows": [row - n_images for row in task["rows"][m:]],
+        "unseen_labels": [label - n_seen for label in task["labels"][m:]],
+    }
+
+
 def run_algorithm_2(world: ZeroShotDataset, replay: Replay, adam: Adam, *rule: Any) -> tuple[Parameters, list[Round]]:
     parameters = Parameters(*replay.first[:5])
     sides = vectors_of(world, world.seen), vectors_of(world, world.unseen)
     images = torch.tensor(world.train.X).double(), torch.tensor(world.test_unseen.X).double()
-    return parameters, algorithm_2(parameters, *sides, *images, replay.chunks, adam, *rule)
+    rounds = [[two_sides(task, world) for task in chunk] for chunk in replay.chunks]
+    return parameters, algorithm_2(parameters, *sides, *images, rounds, adam, *rule)
 
 
 RULES = [
@@ -206,9 +219,12 @@ def test_every_task_holds_seen_images_and_trusted_ones_with_global_labels(world:
     replay = Replay()
     trained[0].adapt(world.test_unseen.X, hooks=[replay], best_per_class=2, **ADAPTATION)
     for chunk, pool in zip(replay.chunks, replay.pools, strict=True):
-        for task in chunk:
+        for drawn in chunk:
+            assert drawn["classes"] == [0, 1, 2]  # classifiers are generated for all unseen classes
+            task = two_sides(drawn, world)
             assert [world.seen[k] for k in task["seen_labels"]] == world.train.y[task["seen_rows"]].tolist()
             assert [pool[row] for row in task["unseen_rows"]] == task["unseen_labels"]
+            assert len(set(task["seen_rows"])) == 8
             assert len(set(task["seen_labels"])) == 4  # M of the seen classes, and every unseen class of the pool
             assert set(task["unseen_labels"]) == set(pool.values())
             assert all(task["unseen_labels"].count(k) == 2 for k in set(pool.values()))

@@ -73,6 +73,15 @@ def test_the_best_classes_come_first_with_their_share_of_the_softmax(
     np.testing.assert_allclose(found["confidence"], confidences, rtol=1e-5)
 
 
+@pytest.mark.parametrize("block", [4096, 3, 1])
+def test_images_without_names_are_called_by_the_number_of_their_row(
+    model: ReadsItsScores, scores: np.ndarray, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(predictions, "BLOCK", block)
+    found = together(ranked(model, scores, top=2))
+    assert found["path"].tolist() == ["0", "0", "1", "1", "2", "2", "3", "3", "4", "4", "5", "5", "6", "6"]
+
+
 @pytest.mark.parametrize("top", [5, 6, 1000])
 def test_asking_for_more_classes_than_there_are_gives_them_all(model: ReadsItsScores, scores: np.ndarray, top: int) -> None:
     found = together(ranked(model, scores, NAMES, top))

@@ -24,8 +24,10 @@ def record() -> RunRecord:
         selection={"folds": 2, "tried": [{"seen_penalty": 0.5}]},
         findings=({"level": "WARN", "text": "a"}, {"level": "FAIL", "text": "b"}),
         results={"T1": 61.25, "S": None},
+        seeds={"seeds": [7, 8], "mean": {"T1": 60.5}},
         history=({"round": 1, "trusted": 0.3},),
         parent={"kind": "train"},
+        engine="cpu, float32",
         wall_seconds=1.5,
     )
 
@@ -65,10 +67,16 @@ def test_what_is_no_record_is_refused(text: str) -> None:
         RunRecord.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 2, 99, None, "1"])
+@pytest.mark.parametrize("version", [0, 3, 99, None, "1"])
 def test_a_record_of_another_version_is_refused_by_its_number(record: RunRecord, version: object) -> None:
-    with pytest.raises(ModelError, match=f"version {version}; this sightunseen reads version 1"):
+    with pytest.raises(ModelError, match=f"version {version}; this sightunseen reads 1 and 2"):
         RunRecord.from_json(changed(record, record_version=version))
+
+
+def test_a_record_of_version_1_is_read_as_one_without_seeds_and_engine(record: RunRecord) -> None:
+    content = json.loads(changed(record, record_version=1))
+    del content["seeds"], content["engine"]
+    assert RunRecord.from_json(json.dumps(content)) == dataclasses.replace(record, seeds={}, engine="", record_version=1)
 
 
 @pytest.mark.parametrize("part", ["kind", "settings", "findings", "history"])

@@ -30,8 +30,8 @@ def open_examined(
     return data, findings
 
 
-def load_images(path: Path, model: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Features of images for this model, and their names."""
+def load_images(path: Path, model: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Features of images for this model, and their names where the file has them."""
     features, names = load_features(path)
     if not len(features):
         raise DataError(f"{path} holds no image.")

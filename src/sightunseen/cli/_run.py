@@ -58,38 +58,60 @@ def long_work(workspace: Path, identity: dict[str, Any]) -> Iterator[Sequence[Ho
 
 
 class ProgressBar(Hook):
-    """Tasks done, tasks a second, loss and time left, on stderr; a line a stage where that is not a terminal."""
+    """Tasks done, tasks a second, loss and time left, on stderr; a line a stage where that is not a terminal.
+
+    Models trained together share a bar: it shows the first that is not finished.
+    """
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        self.under_way: list[Training] = []
+        self.bar: Progress | None = None
 
     def on_start(self, training: Training) -> None:
-        """Start the bar."""
-        self.console = Console(stderr=True)
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f} tasks"),
-            TextColumn("{task.fields[speed]}  {task.fields[loss]}"),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal,
-        )
-        self.row = self.bar.add_task(training.stage, total=training.last, speed="", loss="")
-        self.started = False
+        """Make a bar, or join the one there is."""
+        self.under_way.append(training)
+        if self.bar is None:
+            self.bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.completed:,.0f}/{task.total:,.0f} tasks"),
+                TextColumn("{task.fields[speed]}  {task.fields[loss]}"),
+                TimeRemainingColumn(),
+                console=self.console,
+                disable=not self.console.is_terminal,
+            )
+            self.row = self.bar.add_task(training.stage, total=training.last, speed="", loss="")
+            self.started = False
 
     def on_chunk(self, training: Training) -> None:
         """Move the bar."""
+        shown = next((one for one in self.under_way if not one.finished), training)
+        if self.bar is None or training is not shown:
+            return
         if not self.started:
             self.bar.start()
             self.started = True
+        others = f" and {len(self.under_way) - 1} more" if len(self.under_way) > 1 else ""
         speed = self.bar.tasks[0].speed
-        shown = f"{speed:,.0f}/s" if speed else ""
-        self.bar.update(self.row, completed=training.tasks_done, speed=shown, loss=f"loss {training.losses[-1]:.3f}")
+        self.bar.update(
+            self.row,
+            description=shown.stage + others,
+            total=shown.last,
+            completed=shown.tasks_done,
+            speed=f"{speed:,.0f}/s" if speed else "",
+            loss=f"loss {shown.losses[-1][1]:.3f}",
+        )
 
     def on_end(self, training: Training) -> None:
-        """Stop the bar, also when training is broken off."""
-        self.bar.stop()
+        """Stop the bar with the last of its models, also when training is broken off."""
+        self.under_way.remove(training)
+        if self.bar is not None and not self.under_way:
+            self.bar.stop()
+            self.bar = None
         if not self.console.is_terminal and training.losses:
             print(
-                f"{training.stage}: {training.tasks_done:,} of {training.last:,} tasks, loss {training.losses[-1]:.3f}",
+                f"{training.stage}: {training.tasks_done:,} of {training.last:,} tasks, loss {training.losses[-1][1]:.3f}",
                 file=sys.stderr,
             )
 

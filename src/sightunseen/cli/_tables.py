@@ -54,7 +54,8 @@ def print_choice(record: RunRecord) -> None:
     shown = ", ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen.items()
     )
-    print(f"chosen by {record.selection['by']}" + (f": {shown}" if shown else ""))
+    whose = f"seed {record.seed}, each for itself: " if record.seeds else ""
+    print(f"{whose}chosen by {record.selection['by']}" + (f": {shown}" if shown else ""))
 
 
 def _cell(value: Any) -> str:

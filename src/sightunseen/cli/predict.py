@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     candidates = _candidates(args.candidates, model)
     features, names = load_images(args.features, model)
     try:
-        _answer(ranked(model, features, names, args.top, candidates), len(names), args.out)
+        _answer(ranked(model, features, names, args.top, candidates), len(features), args.out)
     except DataError as error:
         raise DataError(f"{args.features}: {error}") from error
     return 0

@@ -14,6 +14,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
     parser.add_argument("--points", type=positive, default=10, help="times the model is measured along training (default: 10)")
     parser.add_argument("--seed", type=int, default=0, help="all randomness follows from it (default: 0)")
+    parser.add_argument(
+        "--seeds",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="train models of this many seeds, from --seed up, and report mean ± std; the first one is saved (default: 1)",
+    )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
 
 
@@ -41,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
         "grid": grid,
         "n_folds": args.folds,
         "points": args.points,
+        "n_seeds": args.seeds,
     }
     with long_work(workspace, {"settings": settings, "data": describe(data), **options}) as hooks:
         model = run_training(CVC(**settings), data, workspace, findings=findings, hooks=hooks, **options)
@@ -58,8 +66,22 @@ def _report(model: Any, args: argparse.Namespace) -> None:
     print_choice(record)
     if record.results:
         by = "chosen on TEST data" if record.protocol == "paper" else "test data looked at once"
-        print_results(f"{record.data['name']}, protocol {record.protocol} ({by}), percent", {"inductive": record.results})
-    print(f"saved {args.out} after {record.wall_seconds:.0f} s")
+        title = f"{record.data['name']}, protocol {record.protocol} ({by}), percent"
+        print_results(title, _rows(record))
+    of_seed = f", the model of seed {record.seed}," if record.seeds else ""
+    print(f"saved {args.out}{of_seed} after {record.wall_seconds:.0f} s")
     if record.results:
         model_folder, adapted = shlex.quote(str(args.out)), shlex.quote(f"{args.out}-t")
         print(f"next: sightunseen adapt {model_folder} {shown_data(args)} --out {adapted}")
+
+
+def _rows(record: Any) -> dict[str, dict[str, Any]]:
+    """The results; of several seeds each, then their mean and standard deviation."""
+    if not record.seeds:
+        return {"inductive": record.results}
+    found = dict(zip(record.seeds["seeds"], record.seeds["results"], strict=True))
+    return {
+        **{f"seed {seed}": results for seed, results in found.items()},
+        "mean": record.seeds["mean"],
+        "± std": record.seeds["std"],
+    }

@@ -56,20 +56,20 @@ def load_tables(features: str | Path, classes: str | Path | None = None) -> Zero
     )
 
 
-def load_features(path: str | Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Features (n, d) and a name for each image, for prediction; ``.npy`` is memory-mapped."""
+def load_features(path: str | Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Features (n, d), for prediction, and the images' names where the file has them; ``.npy`` is memory-mapped."""
     path = Path(path)
     if path.suffix == ".npy":
         array = _opened(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.number):
             raise DataError(f"{path} must be a table of numbers, one row an image; got {array.dtype} of shape {array.shape}.")
-        return array, np.arange(len(array)).astype(str)
+        return array, None
     columns = _read(path)
     matrix = _feature_matrix(columns, path)
     names = _first(columns, NAME_COLUMNS)
     if names is not None and len(names) != len(matrix):
         raise DataError(f"{path} has {len(matrix)} images but {len(names)} names; they must be as many.")
-    return matrix, np.arange(len(matrix)).astype(str) if names is None else names.astype(str)
+    return matrix, None if names is None else names.astype(str)
 
 
 def load_classes(path: str | Path) -> ClassTable:

@@ -1,7 +1,7 @@
 """The contract of every method: a scikit-learn classifier that also knows classes it has no images of."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +39,10 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
         """Scores (n, c) of checked features (n, d) for these classes, before any penalty on the seen ones."""
+
+    def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
+        """:meth:`_scores` for these classes; a method that can prepare something for all images does it here."""
+        return lambda X: self._scores(X, labels)  # noqa: N803
 
     @abstractmethod
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -106,10 +110,11 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         penalty = getattr(self, "seen_penalty", 0.0) * np.isin(labels, self.seen_classes_).astype(np.float32)
         array = X if hasattr(X, "shape") else np.asarray(X)
         rows = array.shape[0] if len(array.shape) == 2 else 0
+        scorer = self._scorer(labels)
         for start in range(0, max(rows, 1), BLOCK):
             # What is not a long table goes whole to scikit-learn's checks, which say what is wrong with it.
             block = array[start : start + BLOCK] if rows > BLOCK else array
-            yield self._scores(self._checked(block), labels) - penalty
+            yield scorer(self._checked(block)) - penalty
 
     # -- classes -------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """CVC: conditional visual classification (Li, Min & Fu, ICCV 2019), Algorithm 1 and, by ``adapt``, Algorithm 2."""
 
 import copy
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from sightunseen.methods.transductive import Adaptation, SelfTraining
 from sightunseen.randomness import derive_seed
 from sightunseen.scores import SIMILARITIES, Score
 from sightunseen.semantics.attributes import scale_vectors
-from sightunseen.training import Hook, Optimisation, train
+from sightunseen.training import Hook, Optimisation, Run, Training, train
 
 OUTPUTS = ("auto", "relu", "linear")
 DEVICES = ("auto", "cpu", "cuda")
@@ -103,6 +104,20 @@ class CVC(ZeroShotClassifier):
         hooks, stage : told how training goes, under this name.
         stop_after : end after this many tasks of the schedule.
         """
+        train(self.fitting(X, y, classes, hooks=hooks, stage=stage, stop_after=stop_after))
+        return self
+
+    def fitting(
+        self,
+        X: ArrayLike,  # noqa: N803
+        y: ArrayLike,
+        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
+        *,
+        hooks: Sequence[Hook] = (),
+        stage: str = "training",
+        stop_after: int | None = None,
+    ) -> Run:
+        """What :meth:`fit` trains, ready to be trained; ``training.train_together`` takes many of them."""
         self.check_settings()
         X, y = images = self._begin_fit(X, y, classes)  # noqa: N806
         rectify = self.output == "relu" or (self.output == "auto" and bool((X >= 0).all()))
@@ -112,16 +127,17 @@ class CVC(ZeroShotClassifier):
             self.score_,
             self._vectors_of(self.seen_classes_),
             self._on_device(X),
-            np.searchsorted(self.seen_classes_, y),
+            self._places(self.seen_classes_, y),
             TaskShape(self.classes_per_task, self.images_per_class, self.episodic),
             self.seed,
         )
-        training = train(objective, self._optimisation(), hooks, stage, stop_after, model=self)
-        self.n_tasks_ = training.tasks_done
-        self.losses_, self.curve_ = training.loss_curve(), training.curve
-        self._training_images = images
-        self._remember_classifiers()
-        return self
+
+        def finish(training: Training) -> None:
+            self.n_tasks_ = training.tasks_done
+            self._training_images = images
+            self._end_training(training)
+
+        return Run(objective, self._optimisation(), hooks, stage, stop_after, model=self, finish=finish)
 
     def adapt(
         self,
@@ -147,14 +163,41 @@ class CVC(ZeroShotClassifier):
         hooks, stage : told how adapting goes, under this name.
         settings : those of :class:`~sightunseen.methods.transductive.Adaptation`.
         """
+        run = self.adapting(
+            X_unlabelled,
+            candidates,
+            X_seen=X_seen,
+            y_seen=y_seen,
+            true_labels=true_labels,
+            hooks=hooks,
+            stage=stage,
+            **settings,
+        )
+        train(run)
+        adapted: Self = run.model
+        return adapted
+
+    def adapting(
+        self,
+        X_unlabelled: ArrayLike,  # noqa: N803
+        candidates: ArrayLike | str = "unseen",
+        *,
+        X_seen: ArrayLike | None = None,  # noqa: N803
+        y_seen: ArrayLike | None = None,
+        true_labels: ArrayLike | None = None,
+        hooks: Sequence[Hook] = (),
+        stage: str = "adapting",
+        **settings: Any,
+    ) -> Run:
+        """What :meth:`adapt` trains, ready to be trained; the adapted model is the run's ``model``."""
         unseen = self.candidates(candidates)
         if not set(unseen.tolist()).isdisjoint(self.seen_classes_.tolist()):
             raise DataError("adapt learns about unseen classes; some of the candidates are seen classes. Leave those out.")
-        X_seen, y_seen = self._images_to_remember(X_seen, y_seen)  # noqa: N806
+        X_seen, y_seen = images = self._images_to_remember(X_seen, y_seen)  # noqa: N806
         unlabelled = self._checked(X_unlabelled)
         if true_labels is not None and len(np.asarray(true_labels)) != len(unlabelled):
             raise DataError(f"true_labels must be as many as the {len(unlabelled)} unlabelled images, or left out.")
-        adapted: Self = copy.deepcopy(self)
+        adapted = copy.deepcopy(self)
         # The penalty was chosen for classifiers that never met unseen images; these have.
         adapted.seen_penalty = 0.0
         objective = SelfTraining(
@@ -163,19 +206,20 @@ class CVC(ZeroShotClassifier):
             self._vectors_of(self.seen_classes_),
             self._vectors_of(unseen),
             self._on_device(X_seen),
-            np.searchsorted(self.seen_classes_, y_seen),
+            self._places(self.seen_classes_, y_seen),
             self._on_device(unlabelled),
             Adaptation(**{"seed": self.seed, **settings}),
-            None if true_labels is None else _places(unseen, np.asarray(true_labels)),
+            None if true_labels is None else _places_or_none(unseen, np.asarray(true_labels)),
         )
         adapted._known_classifiers, adapted.learned_classifiers_ = None, objective.seen_classifiers
-        training = train(objective, objective.adaptation.optimisation, hooks, stage, model=adapted)
-        adapted.losses_, adapted.curve_, adapted.history_ = training.loss_curve(), training.curve, objective.notes
-        adapted.adaptation_ = objective.adaptation
-        adapted.learned_classifiers_ = objective.seen_classifiers.detach()
-        adapted._training_images = X_seen, y_seen
-        adapted._remember_classifiers()
-        return adapted
+
+        def finish(training: Training) -> None:
+            adapted.history_, adapted.adaptation_ = objective.notes, objective.adaptation
+            adapted.learned_classifiers_ = objective.seen_classifiers.detach()
+            adapted._training_images = images
+            adapted._end_training(training)
+
+        return Run(objective, objective.adaptation.optimisation, hooks, stage, model=adapted, finish=finish)
 
     def classifiers_of(self, labels: ArrayLike) -> Floats:
         """The classifiers of these classes, (c, d): generated (Eq. 1), or learned for seen classes after ``adapt``."""
@@ -216,8 +260,19 @@ class CVC(ZeroShotClassifier):
         self.learned_classifiers_: Tensor | None = None  # (s, d), of seen classes, after adapt
         self._known_classifiers: Tensor | None = None  # (c, d), of all classes, once training is over
 
+    def _end_training(self, training: Training) -> None:
+        self.losses_, self.curve_, self.engine_ = training.loss_curve(), training.curve, training.engine.name
+        self._remember_classifiers()
+
+    def _places(self, labels: Labels, y: Labels) -> Tensor:
+        """The place of each y among the sorted labels, (n,)."""
+        return torch.as_tensor(np.searchsorted(labels, y), device=self.score_.scale.device)
+
     def _on_device(self, array: NDArray[Any]) -> Tensor:
-        return torch.as_tensor(np.array(array, dtype=np.float32), device=self.score_.scale.device)
+        with warnings.catch_warnings():
+            # Shared, not copied. torch warns of memory it must not write to, such as a mapped file's; nothing here writes.
+            warnings.filterwarnings("ignore", message=".*not writable", category=UserWarning)
+            return torch.as_tensor(np.asarray(array, dtype=np.float32), device=self.score_.scale.device)
 
     def _vectors_of(self, labels: Labels) -> Tensor:
         return self._on_device(scale_vectors(self.table_.vectors_of(labels), self.semantic_norm))
@@ -238,10 +293,18 @@ class CVC(ZeroShotClassifier):
         self._known_classifiers = None
         self._known_classifiers = self._classifiers(self.classes_)
 
-    @torch.no_grad()
     def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        scores = self.score_(self._on_device(X), self._classifiers(labels))
-        return np.asarray(scores.cpu().numpy())
+        return self._scorer(labels)(X)
+
+    def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
+        with torch.no_grad():
+            prepared = self.score_.prepared(self._classifiers(labels))
+
+        @torch.no_grad()
+        def scores(X: Floats) -> Floats:  # noqa: N803
+            return np.asarray(self.score_.of_prepared(self._on_device(X), prepared).cpu().numpy())
+
+        return scores
 
     def _forget(self) -> None:
         self._known_classifiers = None
@@ -294,7 +357,7 @@ class CVC(ZeroShotClassifier):
         return {name: value for name, value in super().__getstate__().items() if name != "_training_images"}
 
 
-def _places(labels: Labels, wanted: Labels) -> NDArray[np.int64]:
+def _places_or_none(labels: Labels, wanted: Labels) -> NDArray[np.int64]:
     """The place of each wanted label among ``labels``; -1 for one that is not there."""
     place = {label: k for k, label in enumerate(labels.tolist())}
     return np.array([place.get(label, -1) for label in wanted.tolist()], dtype=np.int64)

@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 from torch import Tensor
 
 from sightunseen.generator import ClassifierGenerator
 from sightunseen.losses import cross_entropy
-from sightunseen.randomness import as_generator, derive_seed
+from sightunseen.randomness import derive_seed
 from sightunseen.scores import Score
-from sightunseen.tasks import ClassImages, draw_batches, draw_tasks
-from sightunseen.training import Draw, Objective
+from sightunseen.tasks import ClassImages, draw_batches, draw_classes, draw_images
+from sightunseen.training import Draw, FusedForm, Objective
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class TaskTraining(Objective):
         score: Score,
         vectors: Tensor,
         features: Tensor,
-        places: NDArray[np.int64],
+        places: Tensor,
         shape: TaskShape,
         seed: int,
     ) -> None:
@@ -49,24 +48,29 @@ class TaskTraining(Objective):
         self.generator, self.score = generator, score
         self.vectors, self.features, self.places = vectors, features, places
         self.images = ClassImages.of(places)
-        self.shape, self.seed = shape, seed
+        self.shape, self.seed = shape, derive_seed(seed, "tasks")
         if shape.episodic:
             self.images.warn_of_small_classes(shape.images_per_class)
 
-    def draw(self, chunk: int, n_tasks: int) -> Draw:
+    def draw(self, first: int, n_tasks: int) -> Draw:
         """Line 1: classes, images of each, and local labels."""
-        rng = as_generator(derive_seed(self.seed, "tasks", chunk))
-        n_classes, size = len(self.images.count), self.shape.images_per_class
+        n_classes, size, device = len(self.vectors), self.shape.images_per_class, self.features.device
         if not self.shape.episodic:
-            rows = draw_batches(len(self.places), n_tasks, self.shape.classes_per_task * size, rng)
-            classes = np.broadcast_to(np.arange(n_classes), (n_tasks, n_classes))
+            batch = self.shape.classes_per_task * size
+            rows = draw_batches(len(self.features), first, n_tasks, batch, self.seed, device)
+            classes = torch.arange(n_classes, device=device).expand(n_tasks, n_classes)
             return {"classes": classes, "rows": rows, "labels": self.places[rows]}
         per_task = min(self.shape.classes_per_task, n_classes)
-        classes, rows = draw_tasks(self.images, n_tasks, per_task, size, rng)
-        labels = np.broadcast_to(np.arange(per_task).repeat(size), (n_tasks, per_task * size))
-        return {"classes": classes, "rows": rows.reshape(n_tasks, -1), "labels": labels}
+        classes = draw_classes(n_classes, first, n_tasks, per_task, self.seed, device)
+        rows = draw_images(self.images, classes, first, size, self.seed)
+        labels = torch.arange(per_task, device=device).repeat_interleave(size).expand(n_tasks, -1)
+        return {"classes": classes, "rows": rows.flatten(1), "labels": labels}
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:
         """Line 2: generate the classifiers of the task's classes and classify its images."""
         classifiers = self.generator(self.vectors[task["classes"]])  # (M, d)
         return cross_entropy(self.score(self.features[task["rows"]], classifiers), task["labels"])
+
+    def fused_form(self) -> FusedForm | None:
+        """Cosine scores of generated classifiers."""
+        return FusedForm(self.generator, self.score, self.vectors, self.features) if self.score.kind == "cosine" else None

@@ -16,10 +16,10 @@ from sightunseen.checks import check_choice, check_number, check_whole
 from sightunseen.errors import DataError, SettingsError, SightUnseenError
 from sightunseen.generator import ClassifierGenerator
 from sightunseen.losses import cross_entropy, generalized_cross_entropy
-from sightunseen.randomness import as_generator, derive_seed
+from sightunseen.randomness import derive_seed
 from sightunseen.scores import Score
-from sightunseen.tasks import ClassImages, draw_distinct, draw_tasks
-from sightunseen.training import CHUNK, Draw, Objective, Optimisation
+from sightunseen.tasks import ClassImages, draw_classes, draw_images
+from sightunseen.training import Draw, FusedForm, Objective, Optimisation
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class SelfTraining(Objective):
         seen_vectors: Tensor,
         unseen_vectors: Tensor,
         seen_features: Tensor,
-        seen_places: NDArray[np.int64],
+        seen_places: Tensor,
         unlabelled: Tensor,
         adaptation: Adaptation,
         true_places: NDArray[np.int64] | None = None,
@@ -143,56 +143,68 @@ class SelfTraining(Objective):
         trained = [*generator.parameters(), *score.parameters(), self.seen_classifiers]
         super().__init__([parameter for parameter in trained if parameter.requires_grad])
         self.generator, self.score = generator, score
-        self.seen_vectors, self.unseen_vectors = seen_vectors, unseen_vectors
-        self.seen_features, self.unlabelled = seen_features, unlabelled
+        self.unseen_vectors, self.unlabelled = unseen_vectors, unlabelled
+        self.features = torch.cat([seen_features, unlabelled])  # what tasks draw from, seen images first
+        self.first_unlabelled = len(seen_features)
         self.adaptation = adaptation
+        self.seed = derive_seed(adaptation.seed, "self-training")
         self.true_places = true_places
-        self.chunk_size = _largest_divisor(adaptation.tasks_per_round, CHUNK)
+        self.round_size = adaptation.tasks_per_round
         self.images = ClassImages.of(seen_places)
         self.images.warn_of_small_classes(adaptation.images_per_class)
+        self.classes_per_task = min(adaptation.classes_per_task, len(seen_vectors))
         self.pseudo_labels = np.full(len(unlabelled), -1)
-        self._round_losses: list[float] = []
+        self._round_loss = 0.0  # summed over the tasks of the round under way
         self._start_round()
 
-    def draw(self, chunk: int, n_tasks: int) -> Draw:
-        """Line 6: T_s of M seen classes, T_u of every unseen class in the pool; N images of each."""
-        rng = as_generator(derive_seed(self.adaptation.seed, "self-training", chunk))
-        classes_per_task = min(self.adaptation.classes_per_task, len(self.images.count))
-        classes, seen_rows = draw_tasks(self.images, n_tasks, classes_per_task, self.adaptation.images_per_class, rng)
-        size = self.adaptation.images_per_class
-        pool_classes = np.unique(self.pool.labels)
-        grouped = ClassImages.of(self.pool.labels)
-        count = np.broadcast_to(grouped.count, (n_tasks, len(pool_classes)))
-        places = grouped.rows[grouped.start[:, None] + draw_distinct(count, size, rng)]
-        labels = np.broadcast_to(pool_classes[None, :, None], places.shape)
+    def draw(self, first: int, n_tasks: int) -> Draw:
+        """Line 6: T_s of M seen classes, then T_u of every unseen class in the pool; N images of each."""
+        size, device, n_seen = self.adaptation.images_per_class, self.features.device, len(self.seen_classifiers)
+        seen = draw_classes(n_seen, first, n_tasks, self.classes_per_task, self.seed, device)
+        seen_rows = draw_images(self.images, seen, first, size, self.seed)
+        labels = torch.as_tensor(self.pool.labels, device=device)
+        unseen, grouped = torch.unique(labels), ClassImages.of(labels)
+        drawn = torch.arange(len(unseen), device=device).expand(n_tasks, -1)
+        pool_rows = draw_images(grouped, drawn, first, size, derive_seed(self.seed, "pool"))
+        unseen_rows = self.first_unlabelled + torch.as_tensor(self.pool.rows, device=device)[pool_rows]
         return {
-            "seen_rows": seen_rows.reshape(n_tasks, -1),
-            "seen_labels": np.repeat(classes, size, axis=1),
-            "unseen_rows": self.pool.rows[places].reshape(n_tasks, -1),
-            "unseen_labels": labels.reshape(n_tasks, -1),
+            "classes": torch.arange(len(self.unseen_vectors), device=device).expand(n_tasks, -1),
+            "rows": torch.cat([seen_rows, unseen_rows], dim=1).flatten(1),
+            "labels": torch.cat([seen, n_seen + unseen[drawn]], dim=1).repeat_interleave(size, dim=1),
         }
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:
         """Eq. 7: cross-entropy of T_s and generalized cross-entropy of T_u, averaged over all their images."""
         classifiers = torch.cat([self.seen_classifiers, self.generator(self.unseen_vectors)])  # (s + u, d)
-        features = torch.cat([self.seen_features[task["seen_rows"]], self.unlabelled[task["unseen_rows"]]])
-        scores = self.score(features, classifiers)
-        n_seen, n_unseen = len(task["seen_rows"]), len(task["unseen_rows"])
-        seen_loss = cross_entropy(scores[:n_seen], task["seen_labels"])
-        unseen_labels = task["unseen_labels"] + len(self.seen_vectors)
+        scores = self.score(self.features[task["rows"]], classifiers)
+        labels, n = task["labels"], self.n_seen_images
+        seen_loss = cross_entropy(scores[:n], labels[:n])
         if self.adaptation.loss == "xe":
-            unseen_loss = cross_entropy(scores[n_seen:], unseen_labels)
+            unseen_loss = cross_entropy(scores[n:], labels[n:])
         else:
-            unseen_loss = generalized_cross_entropy(scores[n_seen:], unseen_labels, self.adaptation.q)
-        return (n_seen * seen_loss + n_unseen * unseen_loss) / (n_seen + n_unseen)
+            unseen_loss = generalized_cross_entropy(scores[n:], labels[n:], self.adaptation.q)
+        return (n * seen_loss + (len(labels) - n) * unseen_loss) / len(labels)
 
-    def after_chunk(self, tasks_done: int, loss: float) -> None:
+    @property
+    def n_seen_images(self) -> int:
+        """Images of T_s."""
+        return self.classes_per_task * self.adaptation.images_per_class
+
+    def fused_form(self) -> FusedForm | None:
+        """Cosine scores of free and generated classifiers."""
+        if self.score.kind != "cosine":
+            return None
+        q = self.adaptation.q if self.adaptation.loss == "gxe" else 0.0
+        pieces = self.generator, self.score, self.unseen_vectors, self.features, self.seen_classifiers
+        return FusedForm(*pieces, plain=self.n_seen_images, q=q)
+
+    def after_chunk(self, tasks_done: int, n_tasks: int, loss: float) -> None:
         """At the end of a round, note its loss; before the next one, choose the trusted images anew."""
-        self._round_losses.append(loss)
+        self._round_loss += n_tasks * loss
         if tasks_done % self.adaptation.tasks_per_round:
             return
-        self.notes[-1]["loss"] = float(np.mean(self._round_losses))
-        self._round_losses = []
+        self.notes[-1]["loss"] = self._round_loss / self.adaptation.tasks_per_round
+        self._round_loss = 0.0
         if tasks_done < self.adaptation.rounds * self.adaptation.tasks_per_round:
             self._start_round()
 
@@ -202,14 +214,14 @@ class SelfTraining(Objective):
             "pool_rows": torch.from_numpy(self.pool.rows),
             "pool_labels": torch.from_numpy(self.pool.labels),
             "pseudo_labels": torch.from_numpy(self.pseudo_labels),
-            "round_losses": torch.tensor(self._round_losses, dtype=torch.float64),
+            "round_loss": torch.tensor(self._round_loss, dtype=torch.float64),
         }
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
         """Go on in the round that was under way."""
         self.pool = Pool(memory["pool_rows"].numpy(), memory["pool_labels"].numpy())
         self.pseudo_labels = memory["pseudo_labels"].numpy()
-        self._round_losses = memory["round_losses"].tolist()
+        self._round_loss = memory["round_loss"].item()
 
     @torch.no_grad()
     def _start_round(self) -> None:
@@ -230,7 +242,3 @@ class SelfTraining(Objective):
         if self.true_places is not None:
             entry["pool_accuracy"] = float(np.mean(self.true_places[self.pool.rows] == self.pool.labels))
         self.notes.append(entry)
-
-
-def _largest_divisor(number: int, most: int) -> int:
-    return next(size for size in range(min(number, most), 0, -1) if number % size == 0)

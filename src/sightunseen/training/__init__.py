@@ -1,7 +1,19 @@
-"""One training loop for every method: a method hands it an objective, the loop does the rest."""
+"""One training loop for every method: a method hands it a run, the loop and its engines do the rest."""
 
-from sightunseen.training.loop import Hook, Training, TrainingInterrupted, train
-from sightunseen.training.objective import CHUNK, Draw, Objective
+from sightunseen.training.loop import CHUNK, Hook, Run, Training, TrainingInterrupted, train, train_together
+from sightunseen.training.objective import Draw, FusedForm, Objective
 from sightunseen.training.optimisation import Optimisation
 
-__all__ = ["CHUNK", "Draw", "Hook", "Objective", "Optimisation", "Training", "TrainingInterrupted", "train"]
+__all__ = [
+    "CHUNK",
+    "Draw",
+    "FusedForm",
+    "Hook",
+    "Objective",
+    "Optimisation",
+    "Run",
+    "Training",
+    "TrainingInterrupted",
+    "train",
+    "train_together",
+]

@@ -36,11 +36,12 @@ class Checkpoints(Hook):
         self.identity = identity
         self.seconds = seconds
         self.stop_asked = stop_asked
-        self._saved_at = time.monotonic()
+        self._saved_at: dict[str, float] = {}  # by stage
 
     def on_start(self, training: Training) -> None:
         """Go on from the checkpoint of this stage, if there is one."""
         path = self._path(training)
+        self._saved_at[training.stage] = time.monotonic()
         if not path.is_file():
             return
         try:
@@ -61,7 +62,7 @@ class Checkpoints(Hook):
     def on_chunk(self, training: Training) -> None:
         """Save when it is time, at the end, and when asked to stop."""
         stop = self.stop_asked() and not training.finished
-        if stop or training.finished or time.monotonic() - self._saved_at >= self.seconds:
+        if stop or training.finished or time.monotonic() - self._saved_at[training.stage] >= self.seconds:
             self.save(training)
         if stop:
             raise TrainingInterrupted(
@@ -76,7 +77,7 @@ class Checkpoints(Hook):
         with written_atomically(self._path(training)) as temporary:
             # Written by Python, so that a full disk is an OSError like any other.
             temporary.write_bytes(save(training.state(), metadata={"progress": json.dumps(progress)}))
-        self._saved_at = time.monotonic()
+        self._saved_at[training.stage] = time.monotonic()
 
     def _path(self, training: Training) -> Path:
         return self.folder / f"{training.stage.replace(' ', '-')}.safetensors"

@@ -5,24 +5,28 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from sightunseen.training.objective import Objective
+from sightunseen.training.objective import Draw, Objective
 from sightunseen.training.optimisation import Optimisation
 
 
 class EagerEngine:
     """Loss, gradient, clipping and fused Adam, step by step."""
 
+    name = "cpu, float32"
+
     def __init__(self, objective: Objective, optimisation: Optimisation) -> None:
         self.objective = objective
         self.optimisation = optimisation
+        self.device = objective.parameters[0].device
         self.optimiser = self._make_optimiser()
 
-    def run(self, tasks: Mapping[str, Tensor], first_task: int) -> float:
+    def run(self, tasks: Draw, first_task: int) -> float:
         """Take one step a task; the sum of the losses."""
-        size = len(next(iter(tasks.values())))
-        total = torch.zeros((), device=self.objective.parameters[0].device)
+        size = len(tasks["rows"])
+        rates = self.optimisation.learning_rates(first_task, size).tolist()
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
         for k in range(size):
-            self.optimiser.param_groups[0]["lr"] = self.optimisation.learning_rate_at(first_task + k)
+            self.optimiser.param_groups[0]["lr"] = rates[k]
             total += self.step({name: array[k] for name, array in tasks.items()}).detach()
         return float(total)
 

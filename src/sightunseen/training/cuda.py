@@ -1,4 +1,4 @@
-"""The CUDA engine: the same step as ``cpu``, recorded once as a CUDA graph and replayed for every task."""
+"""The CUDA engine: the same step as ``cpu``, recorded as a CUDA graph of many steps and replayed."""
 
 from collections.abc import Mapping
 
@@ -6,40 +6,40 @@ import torch
 from torch import Tensor, nn
 
 from sightunseen.training.cpu import EagerEngine
-from sightunseen.training.objective import Objective
+from sightunseen.training.objective import Draw, Objective
 from sightunseen.training.optimisation import Optimisation
 
+GRAPH_STEPS = 20  # steps recorded in one graph
 WARM_UP = 3  # eager steps before recording, so that every buffer of the optimiser exists
 
 
 class GraphEngine(EagerEngine):
-    """Launching some forty kernels costs more than running them; a graph launches them at once."""
+    """Launching some forty kernels a step costs more than running them; a graph launches them at once."""
+
+    name = "cuda graph, float32"
 
     def __init__(self, objective: Objective, optimisation: Optimisation) -> None:
         self.rate = torch.tensor(optimisation.learning_rate, device=objective.parameters[0].device)
         super().__init__(objective, optimisation)
         self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.task: dict[str, Tensor] = {}
         self.total = torch.zeros((), device=self.rate.device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.static: dict[str, Tensor] = {}
         self.steps_taken = 0
 
-    def run(self, tasks: Mapping[str, Tensor], first_task: int) -> float:
+    def run(self, tasks: Draw, first_task: int) -> float:
         """Take one step a task; the sum of the losses."""
-        size = len(next(iter(tasks.values())))
-        rates = torch.tensor([self.optimisation.learning_rate_at(first_task + k) for k in range(size)]).to(self.rate.device)
+        rates = self.optimisation.learning_rates(first_task, len(tasks["rows"]))
+        work = {**tasks, "rate": torch.from_numpy(rates).to(self.rate)}
         self.total.zero_()
-        if any(self.task[name].shape != array.shape[1:] for name, array in tasks.items() if name in self.task):
+        if self.graph is not None and any(self.static[name].shape[1:] != array.shape[1:] for name, array in work.items()):
             self._forget_graph()  # recorded for tasks of another size
-        for k in range(size):
-            self.rate.copy_(rates[k])
-            task = {name: array[k] for name, array in tasks.items()}
-            if self.graph is None:
-                self._step_before_graph(task)
-                continue
-            for name, array in task.items():
-                self.task[name].copy_(array)
-            self.graph.replay()
+        for start in range(0, len(rates), GRAPH_STEPS):
+            piece = {name: array[start : start + GRAPH_STEPS] for name, array in work.items()}
+            if self.steps_taken < WARM_UP or len(piece["rate"]) < GRAPH_STEPS:
+                self._without_graph(piece)
+            else:
+                self._replay(piece)
         return float(self.total)
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
@@ -47,22 +47,32 @@ class GraphEngine(EagerEngine):
         super().restore(state)
         self._forget_graph()
 
-    def _step_before_graph(self, task: Mapping[str, Tensor]) -> None:
-        """Eager steps on a side stream, as recording demands; after the last of them the graph is recorded, not run."""
+    def _without_graph(self, work: Mapping[str, Tensor]) -> None:
+        """Eager steps on a side stream, as recording later demands."""
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            self.total += self.step(task).detach()
+            self._take_steps(work)
         torch.cuda.current_stream().wait_stream(self.stream)
-        self.steps_taken += 1
-        if self.steps_taken >= WARM_UP:
-            self.task = {name: array.clone() for name, array in task.items()}
+        self.steps_taken += len(work["rate"])
+
+    def _replay(self, work: Mapping[str, Tensor]) -> None:
+        if self.graph is None:
+            self.static = {name: array.clone() for name, array in work.items()}
             self.optimiser.zero_grad(set_to_none=True)
             self.graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self.graph):
-                self.total += self.step(self.task).detach()
+                self._take_steps(self.static)
+        for name, array in work.items():
+            self.static[name].copy_(array)
+        self.graph.replay()
+
+    def _take_steps(self, work: Mapping[str, Tensor]) -> None:
+        for k in range(len(work["rate"])):
+            self.rate.copy_(work["rate"][k])
+            self.total += self.step({name: array[k] for name, array in work.items() if name != "rate"}).detach()
 
     def _forget_graph(self) -> None:
-        self.graph, self.task, self.steps_taken = None, {}, 0
+        self.graph, self.static, self.steps_taken = None, {}, 0
 
     def _clip_gradient(self) -> None:
         # A graph cannot look at the norm and decide; it always scales.

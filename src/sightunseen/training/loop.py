@@ -1,127 +1,201 @@
-"""The one training loop: draw a chunk of tasks, let an engine take its steps, tell the hooks.
+"""The one training loop: draw some tasks, let an engine take its steps, tell the hooks.
 
-Tasks are drawn on the host in chunks, and chunk number c is a pure function of the seed and c. So the same tasks reach
-every engine, and a run can go on from any chunk without keeping the state of a random generator.
+Task number t is a function of the seed and t alone. So the same tasks reach every engine, in chunks of any size, and a run
+can go on from any task without keeping the state of a random generator.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from sightunseen.errors import SettingsError, SightUnseenError
-from sightunseen.training.cpu import EagerEngine
-from sightunseen.training.cuda import GraphEngine
+from sightunseen.training.engines import Engine, batches, engine_for, most_at_once
 from sightunseen.training.objective import Objective
 from sightunseen.training.optimisation import Optimisation
+
+CHUNK = 100  # tasks trained between two words to the hooks; more where that takes no time
 
 
 class TrainingInterrupted(SightUnseenError):
     """Training was stopped on purpose, at the end of a chunk."""
 
 
-class Training:
-    """A training run under way: what is trained, how far it is, and the mean loss of every chunk so far.
+class Hook:
+    """Something told how training goes. Subclasses fill in what they need."""
 
-    ``curve`` is where hooks note what they measure along the way; it is kept in checkpoints. ``stage`` names this run among
-    the several of one command; it ends after ``last`` tasks of the schedule. ``model`` is what hooks measure.
+    def on_start(self, training: "Training") -> None:
+        """Before the first chunk; a hook may restore a checkpoint here."""
+
+    def on_chunk(self, training: "Training") -> None:
+        """After every chunk."""
+
+    def on_end(self, training: "Training") -> None:
+        """After the last chunk, also when training is broken off."""
+
+
+@dataclass
+class Run:
+    """A training run to be made: what is trained, how, who is told, and what to do at the end.
+
+    ``stage`` names it among the several of one command; it ends after ``stop_after`` tasks of the schedule (None: all of
+    them). ``model`` is what hooks measure; ``finish`` is called with the training once it is over.
     """
 
-    def __init__(self, objective: Objective, optimisation: Optimisation, stage: str, last: int, model: Any = None) -> None:
-        self.model = model
-        self.objective = objective
-        self.optimisation = optimisation
-        self.stage = stage
-        self.last = last
+    objective: Objective
+    optimisation: Optimisation
+    hooks: Sequence[Hook] = ()
+    stage: str = "training"
+    stop_after: int | None = None
+    model: Any = None
+    finish: Callable[["Training"], None] = lambda training: None
+
+    def __post_init__(self) -> None:
+        if self.stop_after is not None and self.stop_after < 1:
+            raise SettingsError(f"stop_after must be at least 1; got {self.stop_after}.")
+
+
+class Training:
+    """A run under way: how far it is, and the mean loss of every chunk so far.
+
+    ``losses`` are pairs of tasks done and the mean loss since the pair before; ``curve`` is where hooks note what they
+    measure along the way. Both are kept in checkpoints. Where chunks end does not depend on what is trained beside it.
+    """
+
+    def __init__(self, run: Run, engine: Engine, place: int) -> None:
+        self.run, self.engine, self.place = run, engine, place
+        self.objective, self.optimisation = run.objective, run.optimisation
+        self.stage, self.model = run.stage, run.model
+        self.last = min(run.stop_after or run.optimisation.n_tasks, run.optimisation.n_tasks)
+        self.chunk = _chunk_size(run)
         self.tasks_done = 0
-        self.losses: list[float] = []
+        self._loss_of_chunk = 0.0
+        self.losses: list[tuple[int, float]] = []
         self.curve: list[dict[str, Any]] = []
-        self.device = objective.parameters[0].device
-        self.engine = (GraphEngine if self.device.type == "cuda" else EagerEngine)(objective, optimisation)
 
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to train."""
         return self.tasks_done >= self.last
 
+    @property
+    def tasks_before(self) -> int:
+        """Tasks done before the last chunk."""
+        return self.losses[-2][0] if len(self.losses) > 1 else 0
+
+    @property
+    def left_of_chunk(self) -> int:
+        """Tasks until the chunk ends: after ``chunk`` tasks, where the objective changes, or with the run."""
+        size = self.objective.round_size
+        place = self.tasks_done if size is None else self.tasks_done % size
+        ends = [self.last - self.tasks_done, self.chunk - place % self.chunk]
+        return min(ends if size is None else [*ends, size - place])
+
     def loss_curve(self, most: int = 200) -> list[dict[str, float]]:
         """The mean loss against the number of tasks, in at most this many points."""
-        group = -(-len(self.losses) // most)  # rounded up
-        ends = range(group, len(self.losses) + group, group)
-        return [
-            {
-                "tasks": min(end * self.objective.chunk_size, self.tasks_done),
-                "loss": float(np.mean(self.losses[end - group : end])),
-            }
-            for end in ends
-        ]
+        group = max(1, -(-len(self.losses) // most))  # rounded up
+        found, before = [], 0
+        for start in range(0, len(self.losses), group):
+            part = self.losses[start : start + group]
+            sizes = np.diff([before, *(tasks for tasks, _ in part)])
+            before = part[-1][0]
+            found.append({"tasks": before, "loss": float(np.average([loss for _, loss in part], weights=sizes))})
+        return found
 
     def state(self) -> dict[str, Tensor]:
         """Parameters, the objective's memory and, unless the schedule is over, the optimiser's state, by name."""
         memory = {f"memory.{name}": tensor for name, tensor in self.objective.memory().items()}
-        return {**self.engine.state(moments=self.tasks_done < self.optimisation.n_tasks), **memory}
+        return {**self.engine.state(self.place, moments=self.tasks_done < self.optimisation.n_tasks), **memory}
 
-    def restore(self, state: Mapping[str, Tensor], tasks_done: int, losses: Sequence[float]) -> None:
+    def restore(self, state: Mapping[str, Tensor], tasks_done: int, losses: Sequence[tuple[int, float]]) -> None:
         """Go on from a state saved at the end of a chunk."""
-        self.engine.restore(state)
+        self.engine.restore(self.place, state)
         memory = {name: tensor for name, tensor in state.items() if name.startswith("memory.")}
         self.objective.remember({name.removeprefix("memory."): tensor for name, tensor in memory.items()})
         self.tasks_done = tasks_done
-        self.losses = list(losses)
+        self.losses = [(int(tasks), float(loss)) for tasks, loss in losses]
 
-    def run_chunk(self) -> None:
-        """Draw and train the next chunk."""
-        size = min(self.objective.chunk_size, self.last - self.tasks_done)
-        drawn = self.objective.draw(self.tasks_done // self.objective.chunk_size, size)
-        # Copied, since a drawn array may be a read-only view that torch cannot share.
-        tasks = {name: torch.from_numpy(np.array(array)).to(self.device) for name, array in drawn.items()}
-        loss = self.engine.run(tasks, first_task=self.tasks_done) / size
+    def advance(self, n_tasks: int, loss: float) -> bool:
+        """Take note of tasks that were trained, with the sum of their losses; whether they end a chunk."""
         if not np.isfinite(loss):
             raise SightUnseenError(
                 f"the loss became {loss} after {self.tasks_done} tasks: training diverged. "
                 "Lower the learning rate, or look for extreme values with: sightunseen inspect"
             )
-        self.tasks_done += size
-        self.losses.append(loss)
-        self.objective.after_chunk(self.tasks_done, loss)
+        ends = n_tasks == self.left_of_chunk
+        self.tasks_done += n_tasks
+        self._loss_of_chunk += loss
+        if ends:
+            before = self.losses[-1][0] if self.losses else 0
+            self.losses.append((self.tasks_done, self._loss_of_chunk / (self.tasks_done - before)))
+            self._loss_of_chunk = 0.0
+        self.objective.after_chunk(self.tasks_done, n_tasks, loss / n_tasks)
+        return ends
 
 
-class Hook:
-    """Something told how training goes. Subclasses fill in what they need."""
-
-    def on_start(self, training: Training) -> None:
-        """Before the first chunk; a hook may restore a checkpoint here."""
-
-    def on_chunk(self, training: Training) -> None:
-        """After every chunk."""
-
-    def on_end(self, training: Training) -> None:
-        """After the last chunk, also when training is broken off."""
+def train(run: Run) -> Training:
+    """Train one model to the end of its schedule, or to ``stop_after`` tasks of it."""
+    return _train_batch([run])[0]
 
 
-def train(
-    objective: Objective,
-    optimisation: Optimisation,
-    hooks: Sequence[Hook] = (),
-    stage: str = "training",
-    stop_after: int | None = None,
-    model: Any = None,
-) -> Training:
-    """Train to the end of the schedule, or to ``stop_after`` tasks of it."""
-    if stop_after is not None and stop_after < 1:
-        raise SettingsError(f"stop_after must be at least 1; got {stop_after}.")
-    last = optimisation.n_tasks if stop_after is None else min(stop_after, optimisation.n_tasks)
-    training = Training(objective, optimisation, stage, last, model)
-    for hook in hooks:
-        hook.on_start(training)
+def train_together(runs: Iterable[Callable[[], Run]]) -> None:
+    """Train many models, as many at a time as the engine can take; each ends as it would have alone, but for rounding.
+
+    ``runs`` are functions that prepare a run: what it holds in memory is made when its turn comes, and let go after its
+    ``finish``.
+    """
+    waiting = iter(runs)
+    while first := next(waiting, None):
+        prepared = [first()]
+        prepared += [prepare() for prepare in islice(waiting, most_at_once(prepared[0].objective) - 1)]
+        for batch in batches([run.objective for run in prepared]):
+            _train_batch([prepared[k] for k in batch])
+        del prepared  # before the next ones are made
+
+
+def _train_batch(runs: Sequence[Run]) -> list[Training]:
+    engine = engine_for([run.objective for run in runs], [run.optimisation for run in runs])
+    trainings = [Training(run, engine, place) for place, run in enumerate(runs)]
+    for training in trainings:
+        for hook in training.run.hooks:
+            hook.on_start(training)
     try:
-        while not training.finished:
-            training.run_chunk()
-            for hook in hooks:
-                hook.on_chunk(training)
+        while not all(training.finished for training in trainings):
+            _run_chunk(engine, trainings)
     finally:
-        for hook in hooks:
-            hook.on_end(training)
-    return training
+        for training in trainings:
+            for hook in training.run.hooks:
+                hook.on_end(training)
+    engine.release()
+    for training in trainings:
+        training.run.finish(training)
+    return trainings
+
+
+def _run_chunk(engine: Engine, trainings: Sequence[Training]) -> None:
+    """Draw and train the next tasks of every model that is not finished."""
+    active = [not training.finished for training in trainings]
+    under_way = [training for training in trainings if not training.finished]
+    size = min(training.left_of_chunk for training in under_way)
+    firsts = [training.tasks_done for training in trainings]
+    draws = [training.objective.draw(training.tasks_done, size) for training in trainings]
+    losses = engine.run(draws, firsts, active)
+    told = [training for training in under_way if training.advance(size, losses[training.place])]
+    interruption = None
+    for training in told:
+        for hook in training.run.hooks:
+            try:
+                hook.on_chunk(training)
+            except TrainingInterrupted as asked:  # every model is told before any of them stops
+                interruption = asked
+    if interruption is not None:
+        raise interruption
+
+
+def _chunk_size(run: Run) -> int:
+    """On a GPU up to 5,000 tasks of a long run at a time: a hundred take it less than drawing them and telling the hooks."""
+    on_gpu = run.objective.parameters[0].device.type == "cuda"
+    return max(CHUNK, min(run.optimisation.n_tasks // 200, 5000) // CHUNK * CHUNK) if on_gpu else CHUNK

@@ -1,33 +1,59 @@
 """What a method hands to the training loop."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-CHUNK = 100  # tasks drawn, trained and reported at a time, unless an objective needs another number
+from sightunseen.generator import ClassifierGenerator
+from sightunseen.scores import Score
 
-Draw = Mapping[str, NDArray[np.int64]]
+Draw = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class FusedForm:
+    """What a loss is made of, where it is the loss of cosine scores of generated classifiers: some engines fuse it.
+
+    A task of it draws ``classes`` (rows of ``vectors`` to generate classifiers from), ``rows`` (of ``features``) and
+    ``labels`` (columns of the scores: first the free classifiers, then the generated ones).
+
+    Parameters
+    ----------
+    generator, score : f and sigma.
+    vectors, features : (t, a) and (n, d).
+    free : (s, d), classifiers that are parameters themselves.
+    plain, q : the first ``plain`` images of a task have the cross-entropy loss, the others the generalized one with q;
+        None means all.
+    """
+
+    generator: ClassifierGenerator
+    score: Score
+    vectors: Tensor
+    features: Tensor
+    free: nn.Parameter | None = None
+    plain: int | None = None
+    q: float = 0.0
 
 
 class Objective:
     """A loss over tasks, the parameters that lower it, and the way tasks are drawn.
 
-    ``notes`` is what the objective reports about its way, for the run record; it is kept in checkpoints.
+    ``notes`` is what the objective reports about its way, for the run record; it is kept in checkpoints. ``round_size`` is
+    the number of tasks after which the objective changes, if it does: no chunk of tasks reaches across.
     """
 
-    chunk_size: int = CHUNK
+    round_size: int | None = None
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
         self.notes: list[dict[str, Any]] = []
 
-    def draw(self, chunk: int, n_tasks: int) -> Draw:
-        """Index arrays of ``n_tasks`` tasks, each with the tasks along its first axis.
+    def draw(self, first: int, n_tasks: int) -> Draw:
+        """Index arrays of the tasks with numbers ``first`` and up, each with the tasks along its first axis.
 
-        A pure function of ``chunk`` and of :meth:`memory`, so that a run can go on from any chunk.
+        A task is a pure function of its number and of :meth:`memory`, so that a run can go on from any task, on any engine.
         """
         raise NotImplementedError
 
@@ -35,8 +61,12 @@ class Objective:
         """The loss of one task: one entry of each drawn array."""
         raise NotImplementedError
 
-    def after_chunk(self, tasks_done: int, loss: float) -> None:
-        """Told after every chunk, before any hook; for objectives that change as they go."""
+    def fused_form(self) -> FusedForm | None:
+        """The loss in a form that can be fused; None if it has no such form."""
+        return None
+
+    def after_chunk(self, tasks_done: int, n_tasks: int, loss: float) -> None:
+        """Told after every chunk of ``n_tasks``, before any hook, with their mean loss; for objectives that change."""
 
     def memory(self) -> dict[str, Tensor]:
         """What the objective knows beyond its parameters and must have back to go on."""

@@ -1,8 +1,10 @@
 """How the parameters move: Adam, its learning rate over time, weight decay and gradient clipping."""
 
-import math
 import re
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sightunseen.checks import check_number, check_whole
 from sightunseen.errors import SettingsError
@@ -31,11 +33,16 @@ class Optimisation:
 
     def learning_rate_at(self, task: int) -> float:
         """The learning rate of the task with this number, counted from zero."""
+        return float(self.learning_rates(task, 1)[0])
+
+    def learning_rates(self, first: int, n_tasks: int) -> NDArray[np.float64]:
+        """The learning rates of the tasks with numbers ``first`` and up."""
+        tasks = first + np.arange(n_tasks)
         if self.schedule == "constant":
-            return self.learning_rate
+            return np.full(n_tasks, float(self.learning_rate))
         if self.schedule == "cosine":
-            return self.learning_rate * 0.5 * (1 + math.cos(math.pi * task / self.n_tasks))
+            return np.asarray(self.learning_rate * 0.5 * (1 + np.cos(np.pi * tasks / self.n_tasks)))
         halving = re.fullmatch(r"halve every (\d+)", str(self.schedule))
         if halving is None or int(halving[1]) == 0:
             raise SettingsError(f"schedule must be 'constant', 'cosine' or 'halve every K'; got '{self.schedule}'.")
-        return self.learning_rate * 0.5 ** (task // int(halving[1]))
+        return np.asarray(self.learning_rate * 0.5 ** (tasks // int(halving[1])))

@@ -192,7 +192,7 @@ def test_images_to_predict_need_no_label(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet", "npy"])
-def test_images_without_names_are_numbered(tmp_path: Path, ending: str) -> None:
+def test_images_without_names_are_given_none(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"t.{ending}"
     if ending == "npy":
         np.save(path, np.array(X))
@@ -200,7 +200,7 @@ def test_images_without_names_are_numbered(tmp_path: Path, ending: str) -> None:
         write(path, image_columns(label=None, split=None, path=None))
     features, names = load_features(path)
     np.testing.assert_array_equal(features, X)
-    assert names.tolist() == ["0", "1", "2", "3", "4"]
+    assert names is None
 
 
 def test_an_npy_stays_on_disk(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Every engine takes the same steps: against a literal Adam in float64, and CUDA against CPU."""
 
 import warnings
-from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -10,49 +10,27 @@ import torch
 from torch import Tensor
 
 from sightunseen.dataset import ZeroShotDataset
-from sightunseen.generator import ClassifierGenerator
-from sightunseen.losses import cross_entropy
 from sightunseen.methods.cvc import CVC
-from sightunseen.scores import Score
-from sightunseen.training import CHUNK, Draw, Objective, Optimisation, train
+from sightunseen.training import CHUNK, Optimisation, Run, engines, train
+from sightunseen.training.cpu import EagerEngine
+from sightunseen.training.cuda import GRAPH_STEPS, GraphEngine
+from sightunseen.training.engines import SideBySide
+
+from .small_objective import SmallObjective
 
 OPTIMISATION = Optimisation(n_tasks=30, learning_rate=0.01, schedule="cosine", weight_decay=0.01, clip_norm=0.05)
-
-
-class SmallObjective(Objective):
-    """A tiny conditional classifier in double precision."""
-
-    chunk_size = 7
-
-    def __init__(self, device: str) -> None:
-        rng = torch.Generator().manual_seed(0)
-        self.generator = ClassifierGenerator(5, 8, 6, True, "he", rng).double().to(device)
-        self.score = Score("cosine", 10.0).double().to(device)
-        self.vectors = torch.rand(4, 5, generator=rng, dtype=torch.float64).to(device)
-        self.features = torch.rand(20, 6, generator=rng, dtype=torch.float64).to(device)
-        super().__init__([*self.generator.parameters(), *self.score.parameters()])
-
-    def draw(self, chunk: int, n_tasks: int) -> Draw:
-        rng = np.random.default_rng(chunk)
-        return {"rows": rng.integers(0, 20, (n_tasks, 9)), "labels": rng.integers(0, 4, (n_tasks, 9))}
-
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        return cross_entropy(self.score(self.features[task["rows"]], self.generator(self.vectors)), task["labels"])
 
 
 def literal_adam(objective: SmallObjective, optimisation: Optimisation) -> list[Tensor]:
     """Kingma & Ba's algorithm with coupled decay and norm clipping, written out."""
     parameters = objective.parameters
     first, second = [torch.zeros_like(p) for p in parameters], [torch.zeros_like(p) for p in parameters]
-    tasks = []
-    for chunk in range(5):
-        drawn = objective.draw(chunk, min(7, 30 - 7 * chunk))
-        tasks += [{k: torch.from_numpy(v[i]) for k, v in drawn.items()} for i in range(len(drawn["rows"]))]
-    for step, task in enumerate(tasks):
+    for step in range(optimisation.n_tasks):
+        task = {name: array[0] for name, array in objective.draw(step, 1).items()}
         gradients = torch.autograd.grad(objective.loss(task), parameters)
         norm = torch.sqrt(sum((g**2).sum() for g in gradients))
         factor = min(1.0, optimisation.clip_norm / (float(norm) + 1e-6))
-        rate = optimisation.learning_rate * 0.5 * (1 + np.cos(np.pi * step / 30))
+        rate = optimisation.learning_rate * 0.5 * (1 + np.cos(np.pi * step / optimisation.n_tasks))
         with torch.no_grad():
             for p, g, m, v in zip(parameters, gradients, first, second, strict=True):
                 g = g * factor + optimisation.weight_decay * p
@@ -62,18 +40,19 @@ def literal_adam(objective: SmallObjective, optimisation: Optimisation) -> list[
     return [p.detach() for p in parameters]
 
 
-def test_the_plain_engine_is_adam_written_out() -> None:
+@pytest.mark.parametrize("round_size", [7, None])
+def test_the_plain_engine_is_adam_written_out(round_size: int | None) -> None:
     expected = literal_adam(SmallObjective("cpu"), OPTIMISATION)
-    objective = SmallObjective("cpu")
-    train(objective, OPTIMISATION)
+    objective = SmallObjective("cpu", round_size)
+    train(Run(objective, OPTIMISATION))
     for found, wanted in zip(objective.parameters, expected, strict=True):
         torch.testing.assert_close(found.detach(), wanted, rtol=1e-9, atol=1e-12)
 
 
 def test_a_gradient_within_its_limit_is_left_as_it_is() -> None:
     free, limited = SmallObjective("cpu"), SmallObjective("cpu")
-    train(free, replace(OPTIMISATION, clip_norm=None))
-    train(limited, replace(OPTIMISATION, clip_norm=1e6))
+    train(Run(free, replace(OPTIMISATION, clip_norm=None)))
+    train(Run(limited, replace(OPTIMISATION, clip_norm=1e6)))
     assert all(torch.equal(one, other) for one, other in zip(free.parameters, limited.parameters, strict=True))
 
 
@@ -86,12 +65,58 @@ def test_a_last_chunk_of_a_single_task_is_like_any_other(episodic: bool, small_w
     assert model.n_tasks_ == CHUNK + 1
 
 
+def test_models_side_by_side_are_trained_on_threads_of_their_own_and_those_at_rest_are_left_alone() -> None:
+    together, alone = ([SmallObjective("cpu", seed=seed) for seed in range(3)] for _ in range(2))
+    before = [parameter.detach().clone() for parameter in together[1].parameters]
+    engine = SideBySide([EagerEngine(objective, OPTIMISATION) for objective in together])
+    sums = engine.run([objective.draw(0, 5) for objective in together], [0, 0, 20], [True, False, True])
+    assert sums[0] == EagerEngine(alone[0], OPTIMISATION).run(alone[0].draw(0, 5), 0)
+    assert sums[1] == 0
+    assert sums[2] == EagerEngine(alone[2], OPTIMISATION).run(alone[2].draw(0, 5), 20)  # a rate late in the schedule
+    for place in (0, 2):
+        for ours, theirs in zip(together[place].parameters, alone[place].parameters, strict=True):
+            assert torch.equal(ours, theirs)
+    assert all(torch.equal(p, was) for p, was in zip(together[1].parameters, before, strict=True))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_only_models_heavy_enough_for_a_thread_of_their_own_are_trained_at_once(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective = SmallObjective("cpu")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    size = 5 * 8 + 8 + 8 * 6 + 6 + 1  # two layers with their biases, and the scale
+    for heavy, expected in ((size, threads), (size + 1, 1)):
+        monkeypatch.setattr(engines, "HEAVY", heavy)
+        assert engines.most_at_once(objective) == expected
+
+
+def test_training_side_by_side_leaves_the_number_of_threads_as_it_was() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        objectives = [SmallObjective("cpu", seed=seed) for seed in range(2)]
+        engine = SideBySide([EagerEngine(objective, OPTIMISATION) for objective in objectives])
+        engine.run([objective.draw(0, 5) for objective in objectives], [0, 0], [True, True])
+        assert torch.get_num_threads() == 3
+        with ThreadPoolExecutor(1) as another:
+            assert another.submit(torch.get_num_threads).result() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-def test_the_graph_engine_takes_the_same_steps() -> None:
-    on_cpu, on_gpu = SmallObjective("cpu"), SmallObjective("cuda")
-    slow, quick = train(on_cpu, OPTIMISATION), train(on_gpu, OPTIMISATION)
-    np.testing.assert_allclose(slow.losses, quick.losses, rtol=1e-6)
+@pytest.mark.parametrize("round_size", [7, None])
+def test_the_graph_engine_takes_the_same_steps(round_size: int | None) -> None:
+    optimisation = replace(OPTIMISATION, n_tasks=5 * GRAPH_STEPS + 3)  # replayed, and a few launched one by one
+    on_cpu, on_gpu = SmallObjective("cpu", round_size), SmallObjective("cuda", round_size)
+    slow, quick = train(Run(on_cpu, optimisation)), train(Run(on_gpu, optimisation))
+    (engine,) = quick.engine.engines
+    assert isinstance(engine, GraphEngine)
+    assert (engine.graph is None) == (round_size == 7)  # too few at a time to record
+    # Each of up to a hundred additions to the graph's single-precision sum rounds by at most 6e-8 of it.
+    np.testing.assert_allclose(slow.losses, quick.losses, rtol=CHUNK * 6e-8)
     for found, wanted in zip(on_gpu.parameters, on_cpu.parameters, strict=True):
         # The learning rate of the graph is a single-precision number.
         torch.testing.assert_close(found.detach().cpu(), wanted.detach(), rtol=1e-5, atol=1e-7)

@@ -1,0 +1,196 @@
+"""One fused step of many models: the buffers between the kernels, and the launches in their order."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from sightunseen.training import kernels
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How the kernels cut their work: (tile sizes..., warps, stages); chosen by trial on an H200."""
+
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    scores: tuple[int, ...]
+    gradient: tuple[int, ...]
+    hidden: tuple[int, ...]
+    squares: tuple[int, ...]
+    step: tuple[int, ...]
+    layer_spans: int  # parts that a layer's product is summed from: they fill the GPU where one model cannot
+    score_spans: int
+    unit: int = 64  # width of the pieces that products of rows are summed from
+
+
+MANY = 4  # models from which on the second choice is faster
+FEW_MODELS = Tiles(
+    first=(16, 32, 2, 3),
+    second=(32, 64, 2, 3),
+    scores=(64, 32, 64, 4, 1),
+    gradient=(32, 16, 128, 4, 1),
+    hidden=(32, 64, 2, 3),
+    squares=(16, 128, 4, 1),
+    step=(32, 64, 2, 1),
+    layer_spans=4,
+    score_spans=16,
+)
+MANY_MODELS = replace(
+    FEW_MODELS,
+    first=(64, 32, 4, 3),
+    second=(64, 64, 4, 3),
+    gradient=(32, 64, 32, 4, 3),
+    hidden=(64, 64, 4, 3),
+    squares=(32, 128, 4, 1),
+    layer_spans=1,
+    score_spans=8,
+)
+FREE_TILE = 2048  # numbers of free classifiers in a tile
+
+
+class FusedStep:
+    """A task of every model: forward, loss, backward, clipping and Adam, in eight launches.
+
+    Parameters
+    ----------
+    sizes : classes generated and images in a task.
+    values, moments : parameters of all models by role, (models, ...), and Adam's moments of them; moved in place.
+    vectors, features : the tables that tasks choose from; features of unit length.
+    rectify : whether the generator ends in a ReLU.
+    precision : of the products: tf32, tf32x3 or ieee.
+    """
+
+    def __init__(
+        self,
+        sizes: tuple[int, int],
+        values: dict[str, Tensor],
+        moments: Mapping[str, Tensor],
+        vectors: Tensor,
+        features: Tensor,
+        rectify: bool,
+        precision: str,
+    ) -> None:
+        self.values, self.moments, self.vectors, self.features = values, moments, vectors, features
+        self.rectify, self.precision = rectify, precision
+        self.models = models = len(values["scale"])
+        self.tiles = tiles = FEW_MODELS if models < MANY else MANY_MODELS
+        self.count, self.size = count, size = sizes
+        self.semantic_size, self.feature_size = vectors.shape[1], features.shape[1]
+        self.hidden_size = hidden = values["first"].shape[1]
+        self.free = values["free"].shape[1] if "free" in values else 0
+        self.every = self.free + count
+        self.units = _up(self.feature_size, tiles.unit), _up(hidden, tiles.unit)
+        self.free_tiles = _up(self.free * self.feature_size, FREE_TILE)
+
+        def buffer(*shape: int) -> Tensor:
+            return torch.empty(models, *shape, device=features.device)
+
+        self.total = torch.zeros(models, device=features.device)
+        self.counts = torch.zeros(models, 2, dtype=torch.int32, device=features.device)  # images, those of the plain loss
+        self.powers = torch.zeros(models, device=features.device)  # q
+        self.hidden, self.hidden_gradient = buffer(count, hidden), buffer(count, hidden)
+        self.generated = buffer(tiles.layer_spans, count, self.feature_size)
+        self.hidden_parts = buffer(tiles.layer_spans, count, hidden)
+        self.classifiers, self.gradient = buffer(self.every, self.feature_size), buffer(self.every, self.feature_size)
+        self.parts, self.squares = buffer(tiles.score_spans, size, self.every), buffer(tiles.score_spans, self.every)
+        self.slopes, self.weighted = buffer(size, self.every), buffer(size, self.every)
+        self.losses, self.pulls = buffer(size), buffer(size)
+        self.products = buffer(sum(self.units), count, count)
+        self.gradient_squares = buffer(_up(hidden, tiles.squares[0]) + count + self.free_tiles + 1)
+        if self.free:
+            # The free classifiers live where the scores read them.
+            self.classifiers[:, : self.free] = values["free"]
+            values["free"] = self.classifiers[:, : self.free]
+
+    def __call__(self, classes: Tensor, rows: Tensor, labels: Tensor, settings: Tensor, back: bool) -> None:
+        """Launch the kernels of a task; ``back`` lets the last one go through the parameters from their end."""
+        self._forward(classes, rows, labels)
+        self._backward(classes, rows)
+        self._step(classes, settings, back)
+
+    def _forward(self, classes: Tensor, rows: Tensor, labels: Tensor) -> None:
+        values, tiles, models, deep = self.values, self.tiles, self.models, _up(self.count, self._narrow)
+        hidden, features, semantic, precision = self.hidden_size, self.feature_size, self.semantic_size, self.precision
+        j, k = tiles.first[:2]
+        kernels.forward_layer[(_up(hidden, j), deep, models)](
+            self.hidden, self.vectors, classes, values["first"], values["first_bias"], self.count, semantic, hidden,
+            _up(semantic, k) * k, 1, True, True, precision, self._narrow, j, k, **_options(tiles.first),
+        )  # fmt: skip
+        j, k = tiles.second[:2]
+        spans = tiles.layer_spans
+        kernels.forward_layer[(_up(features, j) * spans, deep, models)](
+            self.generated, self.hidden, classes, values["second"], values["second_bias"], self.count, hidden, features,
+            _up(hidden, spans * k) * k, spans, False, False, precision, self._narrow, j, k, **_options(tiles.second),
+        )  # fmt: skip
+        i, j, k = tiles.scores[:3]
+        kernels.score_parts[(_up(self.size, i) * _up(self.every, j), tiles.score_spans, models)](
+            self.parts, self.squares, self.features, rows, self.classifiers, self.generated, values["second_bias"],
+            self.size, self.count, self.free, features, _up(features, tiles.score_spans * k) * k, spans, self.rectify,
+            precision, i, j, k, **_options(tiles.scores),
+        )  # fmt: skip
+        kernels.loss_and_pull[(self.size, models)](
+            self.losses, self.pulls, self.slopes, self.weighted, self.parts, self.squares, labels, values["scale"],
+            self.counts, self.powers, self.size, self.every, tiles.score_spans, _power_of_two(self.every),
+            num_warps=1 if self.every <= 256 else 4,
+        )  # fmt: skip
+
+    def _backward(self, classes: Tensor, rows: Tensor) -> None:
+        values, tiles, models, spans = self.values, self.tiles, self.models, self.tiles.layer_spans
+        hidden, features, precision = self.hidden_size, self.feature_size, self.precision
+        i, j, k = tiles.gradient[:3]
+        kernels.classifier_gradient[(_up(features, j), _up(self.every, i), models)](
+            self.gradient, self.slopes, self.weighted, self.squares, self.features, rows, self.classifiers, values["scale"],
+            self.size, self.every, self.free, features, tiles.score_spans, self.rectify, precision, i, j, k,
+            **_options(tiles.gradient),
+        )  # fmt: skip
+        j, k = tiles.hidden[:2]
+        kernels.hidden_gradient_parts[(_up(hidden, j) * spans + sum(self.units), _up(self.count, self._narrow) ** 2, models)](
+            self.hidden_parts, self.products, self.gradient, values["second"], self.hidden, self.count, self.every, self.free,
+            features, hidden, _up(features, spans * k) * k, spans, precision, *self.units, self._narrow, j, k, tiles.unit,
+            **_options(tiles.hidden),
+        )  # fmt: skip
+        tile, j = tiles.squares[:2]
+        kernels.gradient_squares[(self.gradient_squares.shape[1], models)](
+            self.gradient_squares, self.hidden_gradient, self.products, self.hidden_parts, self.hidden, self.vectors, classes,
+            self.gradient, self.pulls, values["scale"], self.count, _power_of_two(self.count), self.every, self.free, self.size,
+            _power_of_two(self.size), self.semantic_size, hidden, features, *self.units, _up(hidden, tile), self.free_tiles,
+            spans, precision, tile, j, self._narrow, FREE_TILE, **_options(tiles.squares),
+        )  # fmt: skip
+
+    def _step(self, classes: Tensor, settings: Tensor, back: bool) -> None:
+        hidden, features, semantic = self.hidden_size, self.feature_size, self.semantic_size
+        high, across = self.tiles.step[:2]
+        tiles = _up(features, high) * _up(hidden, across), _up(hidden, high) * _up(semantic, across), self.free_tiles
+        layers = [tensor for role in ("first", "first_bias", "second", "second_bias") for tensor in self._with_moments(role)]
+        free = self._with_moments("free" if self.free else "scale")  # a stand-in that no tile touches
+        squares = self.gradient_squares.shape[1]
+        kernels.clip_and_step[(sum(tiles) + 1, self.models)](
+            self.gradient, self.hidden, self.hidden_gradient, self.vectors, classes, self.pulls, self.losses, self.total,
+            self.gradient_squares, settings, *layers, *free, *self._with_moments("scale"),
+            self.count, self.every, self.free, self.size, _power_of_two(self.size), semantic, hidden, features, self.precision,
+            *tiles, squares, _power_of_two(squares), high, across, self._narrow, FREE_TILE, back, **_options(self.tiles.step),
+        )  # fmt: skip
+
+    @property
+    def _narrow(self) -> int:
+        """The height of a tile of classes."""
+        return 16 if self.count <= 16 else 32
+
+    def _with_moments(self, role: str) -> tuple[Tensor, Tensor, Tensor]:
+        return self.values[role], self.moments[f"{role}_mean"], self.moments[f"{role}_square"]
+
+
+def _options(tiles: tuple[int, ...]) -> dict[str, int]:
+    return dict(zip(("num_warps", "num_stages"), tiles[-2:], strict=True))
+
+
+def _up(number: int, step: int) -> int:
+    """How many steps cover the number."""
+    return -(-number // step)
+
+
+def _power_of_two(number: int) -> int:
+    """The smallest power of two that is not smaller; what a kernel's ranges must be."""
+    return max(16, 1 << (number - 1).bit_length())

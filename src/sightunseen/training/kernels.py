@@ -1,0 +1,402 @@
+"""Triton kernels of one training step for many models at once: the equations of ``objective.GeneratedClassifiers``.
+
+Every kernel runs over a batch of models along its last grid axis. What is called ``rows`` or ``classes`` is gathered while
+it is read. The gradient of a weight matrix is never stored: it is a product of two thin matrices, made once for its norm
+and once more in the pass that clips it and takes Adam's step. Sums over tiles are kept apart and added in a fixed order, so
+a run repeats to the bit.
+
+Shapes: ``COUNT`` generated classes of a task, ``FREE`` free classifiers before them, ``SIZE`` images, ``ATTRIBUTES``,
+``HIDDEN`` and ``FEATURES`` numbers in a class vector, between, and in a feature vector.
+"""
+
+import triton
+import triton.language as tl
+
+EPSILON = tl.constexpr(1e-12)  # below this length a vector is not scaled to one, as in torch
+
+
+@triton.jit
+def rows_of(table, first_row, i, k, COUNT: tl.constexpr, WIDTH: tl.constexpr):
+    """A tile (i, k) of a table whose rows have this width."""
+    at = (first_row + i)[:, None] * WIDTH + k[None, :]
+    return tl.load(table + at, mask=(i < COUNT)[:, None] & (k < WIDTH)[None, :], other=0.0)
+
+
+@triton.jit
+def chosen_rows_of(table, rows, model, i, k, COUNT: tl.constexpr, WIDTH: tl.constexpr):
+    """The same, of the rows that a task chose."""
+    row = tl.load(rows + model * COUNT + i, mask=i < COUNT, other=0)
+    return tl.load(table + row[:, None] * WIDTH + k[None, :], mask=(i < COUNT)[:, None] & (k < WIDTH)[None, :], other=0.0)
+
+
+@triton.jit
+def forward_layer(
+    out, inputs, rows, weight, bias,
+    COUNT: tl.constexpr, DEPTH: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, SPANS: tl.constexpr,
+    GATHER: tl.constexpr, FINISH: tl.constexpr, PRECISION: tl.constexpr,
+    TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
+):  # fmt: skip
+    """A layer of the generator (Eq. 1): relu(inputs weight' + bias), or the part of inputs weight' in one span of the depth."""
+    tiles_j: tl.constexpr = (WIDTH + TILE_J - 1) // TILE_J
+    model, span = tl.program_id(2).to(tl.int64), tl.program_id(0) // tiles_j
+    i = tl.program_id(1) * TILE_I + tl.arange(0, TILE_I)
+    j = (tl.program_id(0) % tiles_j) * TILE_J + tl.arange(0, TILE_J)
+    total = tl.zeros((TILE_I, TILE_J), tl.float32)
+    for start in range(0, SPAN, TILE_K):
+        k = span * SPAN + start + tl.arange(0, TILE_K)
+        left = (
+            chosen_rows_of(inputs, rows, model, i, k, COUNT, DEPTH)
+            if GATHER
+            else rows_of(inputs, model * COUNT, i, k, COUNT, DEPTH)
+        )
+        at = model * WIDTH * DEPTH + j[None, :] * DEPTH + k[:, None]
+        right = tl.load(weight + at, mask=(j < WIDTH)[None, :] & (k < DEPTH)[:, None], other=0.0)
+        total = tl.dot(left, right, total, input_precision=PRECISION)
+    if FINISH:
+        total = tl.maximum(total + tl.load(bias + model * WIDTH + j, mask=j < WIDTH, other=0.0)[None, :], 0.0)
+    at = ((model * SPANS + span) * COUNT + i)[:, None] * WIDTH + j[None, :]
+    tl.store(out + at, total, mask=(i < COUNT)[:, None] & (j < WIDTH)[None, :])
+
+
+@triton.jit
+def finished_classifiers(
+    classifiers, generated, bias, model, j, k,
+    COUNT: tl.constexpr, FREE: tl.constexpr, FEATURES: tl.constexpr, LAYER_SPANS: tl.constexpr, RECTIFY: tl.constexpr,
+):  # fmt: skip
+    """A tile (k, j) of the classifiers: the free ones as they are, the generated ones put together from their parts."""
+    inside = (k < FEATURES)[:, None]
+    at = (model * (FREE + COUNT) + j)[None, :] * FEATURES + k[:, None]
+    is_new = (j >= FREE) & (j < FREE + COUNT)
+    total = tl.zeros((k.shape[0], j.shape[0]), tl.float32)
+    for span in tl.static_range(LAYER_SPANS):
+        part = ((model * LAYER_SPANS + span) * COUNT + j - FREE)[None, :] * FEATURES + k[:, None]
+        total += tl.load(generated + part, mask=is_new[None, :] & inside, other=0.0)
+    total += tl.load(bias + model * FEATURES + k, mask=k < FEATURES, other=0.0)[:, None]
+    if RECTIFY:
+        total = tl.maximum(total, 0.0)
+    old = tl.load(classifiers + at, mask=(j < FREE)[None, :] & inside, other=0.0)
+    return tl.where(is_new[None, :] & inside, total, old), at, is_new[None, :] & inside
+
+
+@triton.jit
+def score_parts(
+    parts, squares, features, rows, classifiers, generated, bias,
+    SIZE: tl.constexpr, COUNT: tl.constexpr, FREE: tl.constexpr, FEATURES: tl.constexpr, SPAN: tl.constexpr,
+    LAYER_SPANS: tl.constexpr, RECTIFY: tl.constexpr, PRECISION: tl.constexpr,
+    TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
+):  # fmt: skip
+    """X . w over one span of the features, for all images and classes, and the part of |w|^2 in it; w is finished here."""
+    classes: tl.constexpr = FREE + COUNT
+    tiles_j: tl.constexpr = (classes + TILE_J - 1) // TILE_J
+    model = tl.program_id(2).to(tl.int64)
+    span, spans = tl.program_id(1), tl.num_programs(1)
+    i = (tl.program_id(0) // tiles_j) * TILE_I + tl.arange(0, TILE_I)
+    j = (tl.program_id(0) % tiles_j) * TILE_J + tl.arange(0, TILE_J)
+    is_first = tl.program_id(0) < tiles_j
+    row = tl.load(rows + model * SIZE + i, mask=i < SIZE, other=0)
+    total = tl.zeros((TILE_I, TILE_J), tl.float32)
+    square = tl.zeros((TILE_J,), tl.float32)
+    for start in range(0, SPAN, TILE_K):
+        k = span * SPAN + start + tl.arange(0, TILE_K)
+        x = tl.load(features + row[:, None] * FEATURES + k[None, :], mask=(k < FEATURES)[None, :], other=0.0)
+        w, at, is_new = finished_classifiers(
+            classifiers, generated, bias, model, j, k, COUNT, FREE, FEATURES, LAYER_SPANS, RECTIFY
+        )
+        tl.store(classifiers + at, w, mask=is_new & is_first)
+        total = tl.dot(x, w, total, input_precision=PRECISION)
+        square += tl.sum(w * w, axis=0)
+    at = ((model * spans + span) * SIZE + i)[:, None] * classes + j[None, :]
+    tl.store(parts + at, total, mask=(i < SIZE)[:, None] & (j < classes)[None, :])
+    tl.store(squares + (model * spans + span) * classes + j, square, mask=(j < classes) & is_first)
+
+
+@triton.jit
+def loss_and_pull(
+    losses, pulls, slopes, weighted, parts, squares, labels, scale, counts, powers,
+    SIZE: tl.constexpr, CLASSES: tl.constexpr, SPANS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Eq. 2, 3 and 6 for one image: its loss, d loss / d score (``slopes``), and that times the score (``weighted``)."""
+    i, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    j = tl.arange(0, WIDTH)
+    score = tl.zeros((WIDTH,), tl.float32)
+    square = tl.zeros((WIDTH,), tl.float32)
+    for span in tl.static_range(SPANS):
+        score += tl.load(parts + ((model * SPANS + span) * SIZE + i) * CLASSES + j, mask=j < CLASSES, other=0.0)
+        square += tl.load(squares + (model * SPANS + span) * CLASSES + j, mask=j < CLASSES, other=0.0)
+    score = tl.load(scale + model) * score / tl.maximum(tl.sqrt(square), EPSILON)
+    top = tl.max(tl.where(j < CLASSES, score, float("-inf")), axis=0)
+    exponential = tl.where(j < CLASSES, tl.exp(score - top), 0.0)
+    whole = tl.sum(exponential, axis=0)
+    is_label = j == tl.load(labels + model * SIZE + i)
+    log_p = tl.sum(tl.where(is_label, score, 0.0), axis=0) - top - tl.log(whole)
+    images, plain = tl.load(counts + 2 * model), tl.load(counts + 2 * model + 1)
+    q = tl.load(powers + model)
+    robust = (i >= plain) & (q > 0)
+    p_q = tl.where(robust, tl.exp(q * log_p), 1.0)
+    loss = tl.where(robust, (1.0 - p_q) / tl.where(q > 0, q, 1.0), -log_p)
+    weight = tl.where(i < images, 1.0 / images, 0.0)
+    slope = weight * p_q * (exponential / whole - is_label.to(tl.float32))
+    pull = slope * score
+    tl.store(losses + model * SIZE + i, weight * loss)
+    tl.store(pulls + model * SIZE + i, tl.sum(tl.where(j < CLASSES, pull, 0.0), axis=0))
+    at = (model * SIZE + i) * CLASSES + j
+    tl.store(slopes + at, slope, mask=j < CLASSES)
+    tl.store(weighted + at, pull, mask=j < CLASSES)
+
+
+@triton.jit
+def classifier_gradient(
+    out, slopes, weighted, squares, features, rows, classifiers, scale,
+    SIZE: tl.constexpr, CLASSES: tl.constexpr, FREE: tl.constexpr, FEATURES: tl.constexpr, SPANS: tl.constexpr,
+    RECTIFY: tl.constexpr, PRECISION: tl.constexpr, TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
+):  # fmt: skip
+    """D loss / d w through the scale to unit length (and the last ReLU, where w is generated)."""
+    model = tl.program_id(2).to(tl.int64)
+    i = tl.program_id(1) * TILE_I + tl.arange(0, TILE_I)  # classes
+    j = tl.program_id(0) * TILE_J + tl.arange(0, TILE_J)  # features
+    total = tl.zeros((TILE_I, TILE_J), tl.float32)
+    pull = tl.zeros((TILE_I,), tl.float32)
+    for start in range(0, SIZE, TILE_K):
+        k = start + tl.arange(0, TILE_K)  # images
+        row = tl.load(rows + model * SIZE + k, mask=k < SIZE, other=0)
+        at = (model * SIZE + k)[None, :] * CLASSES + i[:, None]
+        here = (k < SIZE)[None, :] & (i < CLASSES)[:, None]
+        pull += tl.sum(tl.load(weighted + at, mask=here, other=0.0), axis=1)
+        slope = tl.load(slopes + at, mask=here, other=0.0)
+        x = tl.load(features + row[:, None] * FEATURES + j[None, :], mask=(j < FEATURES)[None, :], other=0.0)
+        total = tl.dot(slope, x, total, input_precision=PRECISION)
+    square = tl.zeros((TILE_I,), tl.float32)
+    for span in tl.static_range(SPANS):
+        square += tl.load(squares + (model * SPANS + span) * CLASSES + i, mask=i < CLASSES, other=1.0)
+    length = tl.maximum(tl.sqrt(square), EPSILON)[:, None]
+    at = (model * CLASSES + i)[:, None] * FEATURES + j[None, :]
+    here = (i < CLASSES)[:, None] & (j < FEATURES)[None, :]
+    w = tl.load(classifiers + at, mask=here, other=0.0)
+    gradient = (tl.load(scale + model) * total - w / length * pull[:, None]) / length
+    if RECTIFY:
+        gradient = tl.where((i >= FREE)[:, None] & (w <= 0.0), 0.0, gradient)
+    tl.store(out + at, gradient, mask=here)
+
+
+@triton.jit
+def gram(
+    out, table, first_row, place, unit,
+    COUNT: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr, TILE: tl.constexpr, TILE_K: tl.constexpr,
+):  # fmt: skip
+    """A tile of the products of a table's rows with each other, over one unit of its width."""
+    tiles: tl.constexpr = (COUNT + TILE - 1) // TILE
+    i = (tl.program_id(1) // tiles) * TILE + tl.arange(0, TILE)
+    j = (tl.program_id(1) % tiles) * TILE + tl.arange(0, TILE)
+    k = unit * TILE_K + tl.arange(0, TILE_K)
+    left = rows_of(table, first_row, i, k, COUNT, WIDTH)
+    right = left if tiles == 1 else rows_of(table, first_row, j, k, COUNT, WIDTH)
+    product = tl.dot(left, tl.trans(right), input_precision=PRECISION)
+    at = (place * COUNT + i)[:, None] * COUNT + j[None, :]
+    tl.store(out + at, product, mask=(i < COUNT)[:, None] & (j < COUNT)[None, :])
+
+
+@triton.jit
+def hidden_gradient_parts(
+    out, products, gradient, weight, hidden,
+    COUNT: tl.constexpr, CLASSES: tl.constexpr, FREE: tl.constexpr, FEATURES: tl.constexpr, HIDDEN: tl.constexpr,
+    SPAN: tl.constexpr, SPANS: tl.constexpr, PRECISION: tl.constexpr,
+    FEATURE_UNITS: tl.constexpr, HIDDEN_UNITS: tl.constexpr,
+    TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr, TILE_UNIT: tl.constexpr,
+):  # fmt: skip
+    """The parts of d loss / d hidden, before its ReLU, in spans of the features; and, for the norm, products of rows.
+
+    A gradient G' H has the squared length sum((G G') * (H H')), so small matrices of products give it without the large one.
+    """
+    tiles_i: tl.constexpr = (COUNT + TILE_I - 1) // TILE_I
+    tiles_j: tl.constexpr = (HIDDEN + TILE_J - 1) // TILE_J
+    model, unit = tl.program_id(2).to(tl.int64), tl.program_id(0) - tiles_j * SPANS
+    first_place = model * (FEATURE_UNITS + HIDDEN_UNITS)
+    if unit < 0:
+        if tl.program_id(1) < tiles_i:
+            span = tl.program_id(0) // tiles_j
+            i = tl.program_id(1) * TILE_I + tl.arange(0, TILE_I)
+            j = (tl.program_id(0) % tiles_j) * TILE_J + tl.arange(0, TILE_J)
+            total = tl.zeros((TILE_I, TILE_J), tl.float32)
+            for start in range(0, SPAN, TILE_K):
+                k = span * SPAN + start + tl.arange(0, TILE_K)
+                left = rows_of(gradient, model * CLASSES + FREE, i, k, COUNT, FEATURES)
+                right = rows_of(weight, model * FEATURES, k, j, FEATURES, HIDDEN)
+                total = tl.dot(left, right, total, input_precision=PRECISION)
+            at = ((model * SPANS + span) * COUNT + i)[:, None] * HIDDEN + j[None, :]
+            tl.store(out + at, total, mask=(i < COUNT)[:, None] & (j < HIDDEN)[None, :])
+    elif unit < FEATURE_UNITS:
+        first_row = model * CLASSES + FREE
+        gram(products, gradient, first_row, first_place + unit, unit, COUNT, FEATURES, PRECISION, TILE_I, TILE_UNIT)
+    else:
+        span = unit - FEATURE_UNITS
+        gram(products, hidden, model * COUNT, first_place + unit, span, COUNT, HIDDEN, PRECISION, TILE_I, TILE_UNIT)
+
+
+@triton.jit
+def gram_row(table, first, i, j, COUNT: tl.constexpr, UNITS: tl.constexpr):
+    """Row i of the sum of some matrices of products."""
+    total = tl.zeros((j.shape[0],), tl.float32)
+    for unit in tl.static_range(UNITS):
+        total += tl.load(table + ((first + unit) * COUNT + i) * COUNT + j, mask=j < COUNT, other=0.0)
+    return total
+
+
+@triton.jit
+def first_layer_square(
+    hidden_gradient, parts, hidden, vectors, rows, model, tile,
+    COUNT: tl.constexpr, ATTRIBUTES: tl.constexpr, HIDDEN: tl.constexpr, LAYER_SPANS: tl.constexpr, PRECISION: tl.constexpr,
+    TILE: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
+):  # fmt: skip
+    """Put d loss / d hidden together for a tile of hidden values, through their ReLU; the squared length of their weights'."""
+    i = tile * TILE + tl.arange(0, TILE)
+    bias = tl.zeros((TILE,), tl.float32)
+    square = 0.0
+    for start_j in range(0, ATTRIBUTES, TILE_J):
+        j = start_j + tl.arange(0, TILE_J)
+        total = tl.zeros((TILE, TILE_J), tl.float32)
+        for start in range(0, COUNT, TILE_K):
+            k = start + tl.arange(0, TILE_K)
+            finished = tl.zeros((TILE_K, TILE), tl.float32)
+            for span in tl.static_range(LAYER_SPANS):
+                finished += rows_of(parts, (model * LAYER_SPANS + span) * COUNT, k, i, COUNT, HIDDEN)
+            finished = tl.where(rows_of(hidden, model * COUNT, k, i, COUNT, HIDDEN) > 0.0, finished, 0.0)
+            at = (model * COUNT + k)[:, None] * HIDDEN + i[None, :]
+            here = (k < COUNT)[:, None] & (i < HIDDEN)[None, :]
+            tl.store(hidden_gradient + at, finished, mask=here & (start_j == 0))
+            bias += tl.where(start_j == 0, tl.sum(finished, axis=0), 0.0)
+            described = chosen_rows_of(vectors, rows, model, k, j, COUNT, ATTRIBUTES)
+            total = tl.dot(tl.trans(finished), described, total, input_precision=PRECISION)
+        square += tl.sum(total * total)
+    return square + tl.sum(bias * bias)
+
+
+@triton.jit
+def scale_gradient(pulls, scale, model, SIZE: tl.constexpr, SIZE_PADDED: tl.constexpr):
+    """D loss / d sigma."""
+    image = tl.arange(0, SIZE_PADDED)
+    return tl.sum(tl.load(pulls + model * SIZE + image, mask=image < SIZE, other=0.0)) / tl.load(scale + model)
+
+
+@triton.jit
+def gradient_squares(
+    out, hidden_gradient, products, parts, hidden, vectors, rows, gradient, pulls, scale,
+    COUNT: tl.constexpr, COUNT_PADDED: tl.constexpr, CLASSES: tl.constexpr, FREE: tl.constexpr, SIZE: tl.constexpr,
+    SIZE_PADDED: tl.constexpr, ATTRIBUTES: tl.constexpr, HIDDEN: tl.constexpr, FEATURES: tl.constexpr,
+    FEATURE_UNITS: tl.constexpr, HIDDEN_UNITS: tl.constexpr, HIDDEN_TILES: tl.constexpr, FREE_TILES: tl.constexpr,
+    LAYER_SPANS: tl.constexpr, PRECISION: tl.constexpr,
+    TILE: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr, FREE_TILE: tl.constexpr,
+):  # fmt: skip
+    """The squared length of the gradient in parts: of the first layer, the second, the free classifiers and the scale."""
+    part, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    if part < HIDDEN_TILES:
+        square = first_layer_square(
+            hidden_gradient, parts, hidden, vectors, rows, model, part,
+            COUNT, ATTRIBUTES, HIDDEN, LAYER_SPANS, PRECISION, TILE, TILE_J, TILE_K,
+        )  # fmt: skip
+    elif part < HIDDEN_TILES + COUNT:
+        row = part - HIDDEN_TILES
+        other = tl.arange(0, COUNT_PADDED)
+        first = model * (FEATURE_UNITS + HIDDEN_UNITS)
+        of_gradients = gram_row(products, first, row, other, COUNT, FEATURE_UNITS)
+        of_hidden = gram_row(products, first + FEATURE_UNITS, row, other, COUNT, HIDDEN_UNITS)
+        square = tl.sum(of_gradients * (of_hidden + 1.0))  # a bias is the weight of an input that is always one
+    elif part < HIDDEN_TILES + COUNT + FREE_TILES:
+        at = (part - HIDDEN_TILES - COUNT) * FREE_TILE + tl.arange(0, FREE_TILE)
+        own = tl.load(gradient + model * CLASSES * FEATURES + at, mask=at < FREE * FEATURES, other=0.0)
+        square = tl.sum(own * own)
+    else:
+        slope = scale_gradient(pulls, scale, model, SIZE, SIZE_PADDED)
+        square = slope * slope
+    tl.store(out + model * tl.num_programs(0) + part, square)
+
+
+@triton.jit
+def adam(value, mean, square, at, here, gradient, factor, decay, rate, correction):
+    """Adam's step with coupled weight decay, in place."""
+    p = tl.load(value + at, mask=here, other=0.0)
+    m = tl.load(mean + at, mask=here, other=0.0)
+    v = tl.load(square + at, mask=here, other=0.0)
+    g = gradient * factor + decay * p
+    m += 0.1 * (g - m)
+    v = 0.999 * v + 0.001 * g * g
+    tl.store(mean + at, m, mask=here)
+    tl.store(square + at, v, mask=here)
+    tl.store(value + at, p - rate * m / (tl.sqrt(v) * correction + 1e-8), mask=here)
+
+
+@triton.jit
+def step_layer(
+    left, left_row, right, rows, tile, model, factor, decay, rate, correction,
+    value, mean, square, bias_value, bias_mean, bias_square,
+    COUNT: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, GATHER: tl.constexpr, PRECISION: tl.constexpr,
+    TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
+):  # fmt: skip
+    """Adam's step of a tile of a layer, whose gradient is left' right; the first tile of each row takes the bias with it."""
+    across: tl.constexpr = (WIDTH + TILE_J - 1) // TILE_J
+    i, j = (tile // across) * TILE_I + tl.arange(0, TILE_I), (tile % across) * TILE_J + tl.arange(0, TILE_J)
+    total = tl.zeros((TILE_I, TILE_J), tl.float32)
+    bias = tl.zeros((TILE_I,), tl.float32)
+    for start in range(0, COUNT, TILE_K):
+        k = start + tl.arange(0, TILE_K)
+        a = rows_of(left, left_row, k, i, COUNT, HEIGHT)
+        b = (
+            chosen_rows_of(right, rows, model, k, j, COUNT, WIDTH)
+            if GATHER
+            else rows_of(right, model * COUNT, k, j, COUNT, WIDTH)
+        )
+        total = tl.dot(tl.trans(a), b, total, input_precision=PRECISION)
+        bias += tl.sum(a, axis=0)
+    at = (model * HEIGHT + i)[:, None] * WIDTH + j[None, :]
+    here = (i < HEIGHT)[:, None] & (j < WIDTH)[None, :]
+    adam(value, mean, square, at, here, total, factor, decay, rate, correction)
+    if tile % across == 0:
+        adam(bias_value, bias_mean, bias_square, model * HEIGHT + i, i < HEIGHT, bias, factor, decay, rate, correction)
+
+
+@triton.jit
+def clip_and_step(
+    gradient, hidden, hidden_gradient, vectors, rows, pulls, losses, total_loss, squares, settings,
+    first, first_mean, first_square, first_bias, first_bias_mean, first_bias_square,
+    second, second_mean, second_square, second_bias, second_bias_mean, second_bias_square,
+    free, free_mean, free_square, scale, scale_mean, scale_square,
+    COUNT: tl.constexpr, CLASSES: tl.constexpr, FREE: tl.constexpr, SIZE: tl.constexpr, SIZE_PADDED: tl.constexpr,
+    ATTRIBUTES: tl.constexpr, HIDDEN: tl.constexpr, FEATURES: tl.constexpr, PRECISION: tl.constexpr,
+    SECOND_TILES: tl.constexpr, FIRST_TILES: tl.constexpr, FREE_TILES: tl.constexpr, SQUARES: tl.constexpr,
+    SQUARES_PADDED: tl.constexpr, TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
+    FREE_TILE: tl.constexpr, REVERSED: tl.constexpr,
+):  # fmt: skip
+    """Clip the gradient to its largest norm and take Adam's step, in one pass over parameters and moments."""
+    tile, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    if REVERSED:  # there and back: what was touched last is still in the cache
+        tile = tl.num_programs(0) - 1 - tile
+    rate, correction = tl.load(settings + 4 * model), tl.load(settings + 4 * model + 1)
+    decay, limit = tl.load(settings + 4 * model + 2), tl.load(settings + 4 * model + 3)
+    part = tl.arange(0, SQUARES_PADDED)
+    norm = tl.sqrt(tl.sum(tl.load(squares + model * SQUARES + part, mask=part < SQUARES, other=0.0)))
+    factor = tl.minimum(limit / (norm + 1e-6), 1.0)
+    if tile < SECOND_TILES:
+        step_layer(
+            gradient, model * CLASSES + FREE, hidden, rows, tile, model, factor, decay, rate, correction,
+            second, second_mean, second_square, second_bias, second_bias_mean, second_bias_square,
+            COUNT, FEATURES, HIDDEN, False, PRECISION, TILE_I, TILE_J, TILE_K,
+        )  # fmt: skip
+    elif tile < SECOND_TILES + FIRST_TILES:
+        step_layer(
+            hidden_gradient, model * COUNT, vectors, rows, tile - SECOND_TILES, model, factor, decay, rate, correction,
+            first, first_mean, first_square, first_bias, first_bias_mean, first_bias_square,
+            COUNT, HIDDEN, ATTRIBUTES, True, PRECISION, TILE_I, TILE_J, TILE_K,
+        )  # fmt: skip
+    elif tile < SECOND_TILES + FIRST_TILES + FREE_TILES:
+        at = (tile - SECOND_TILES - FIRST_TILES) * FREE_TILE + tl.arange(0, FREE_TILE)
+        here = at < FREE * FEATURES
+        slope = tl.load(gradient + model * CLASSES * FEATURES + at, mask=here, other=0.0)
+        # The free classifiers stand before the generated ones; their moments have no such neighbours.
+        moments = model * FREE * FEATURES
+        place = free + model * CLASSES * FEATURES
+        adam(place, free_mean + moments, free_square + moments, at, here, slope, factor, decay, rate, correction)
+    else:
+        pull = scale_gradient(pulls, scale, model, SIZE, SIZE_PADDED)
+        adam(scale, scale_mean, scale_square, model, True, pull, factor, decay, rate, correction)
+        image = tl.arange(0, SIZE_PADDED)
+        loss = tl.sum(tl.load(losses + model * SIZE + image, mask=image < SIZE, other=0.0))
+        tl.store(total_loss + model, tl.load(total_loss + model) + loss)

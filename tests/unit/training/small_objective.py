@@ -1,0 +1,33 @@
+"""An objective that the tests of engines and of the loop share."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sightunseen.generator import ClassifierGenerator
+from sightunseen.losses import cross_entropy
+from sightunseen.scores import Score
+from sightunseen.training import Draw, Objective
+
+
+class SmallObjective(Objective):
+    """A tiny conditional classifier in double precision."""
+
+    def __init__(self, device: str, round_size: int | None = 7, seed: int = 0) -> None:
+        rng = torch.Generator().manual_seed(seed)
+        self.generator = ClassifierGenerator(5, 8, 6, True, "he", rng).double().to(device)
+        self.score = Score("cosine", 10.0).double().to(device)
+        self.vectors = torch.rand(4, 5, generator=rng, dtype=torch.float64).to(device)
+        self.features = torch.rand(20, 6, generator=rng, dtype=torch.float64).to(device)
+        super().__init__([*self.generator.parameters(), *self.score.parameters()])
+        self.round_size = round_size
+
+    def draw(self, first: int, n_tasks: int) -> Draw:
+        rngs = [np.random.default_rng(task) for task in range(first, first + n_tasks)]
+        drawn = {"rows": [rng.integers(0, 20, 9) for rng in rngs], "labels": [rng.integers(0, 4, 9) for rng in rngs]}
+        return {name: torch.from_numpy(np.stack(array)).to(self.features.device) for name, array in drawn.items()}
+
+    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
+        return cross_entropy(self.score(self.features[task["rows"]], self.generator(self.vectors)), task["labels"])

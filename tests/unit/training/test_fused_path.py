@@ -1,0 +1,45 @@
+"""A whole run through the batched engine, from selection to adapting: the same choices and results as the plain engine.
+
+Kernels run in Triton's interpreter here, so the engine is chosen by hand; on a GPU ``engines`` chooses it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.methods.cvc import CVC
+from sightunseen.protocols import run_adaptation, run_training
+from sightunseen.training import engines, loop
+
+pytest.importorskip("triton", reason="Triton is for Linux only")
+
+SETTINGS: dict[str, Any] = {
+    "hidden": 12, "n_tasks": 4, "classes_per_task": 5, "images_per_class": 2, "learning_rate": 1e-2, "device": "cpu",
+}  # fmt: skip
+ADAPTATION = {"rounds": 2, "tasks_per_round": 2, "classes_per_task": 3, "images_per_class": 2}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here the engine is chosen by itself, and its products are rounded")
+def test_a_run_by_fused_kernels_comes_out_like_one_by_autograd(
+    small_world: ZeroShotDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(name: str) -> tuple[CVC, CVC]:
+        model = run_training(CVC(**SETTINGS), small_world, tmp_path / name, points=2, n_seeds=2)
+        return model, run_adaptation(model, small_world, tmp_path / name, settings=ADAPTATION, select=False)
+
+    monkeypatch.setattr(loop, "CHUNK", 2)
+    plain, plain_adapted = run("plain")
+    monkeypatch.setattr(engines, "_fusible", lambda objective: objective.fused_form() is not None)
+    monkeypatch.setattr(loop, "most_at_once", lambda objective: 3)
+    fused, fused_adapted = run("fused")
+    assert plain.engine_ == "cpu, float32"
+    assert "fused" in fused.engine_
+    assert "fused" in fused_adapted.record_.engine  # type: ignore[union-attr]
+    for one, other in ((plain, fused), (plain_adapted, fused_adapted)):
+        assert one.record_.results == pytest.approx(other.record_.results, abs=1.5)  # type: ignore[union-attr]
+        difference = abs(one.classifiers_of("all") - other.classifiers_of("all")).max()
+        assert difference < 1e-3 * abs(one.classifiers_of("all")).max()
+    assert [note["pool"] for note in plain_adapted.history_] == [note["pool"] for note in fused_adapted.history_]
