@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench bench-gpu clean
 
 demo: $(STAMP)
 	$(VENV)/bin/sightunseen demo --out demo-results --overwrite
@@ -21,6 +21,15 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/loading.py
 	$(VENV)/bin/python benchmarks/prediction.py
+	$(VENV)/bin/python benchmarks/training.py --device cpu
+	$(VENV)/bin/python benchmarks/growth.py --device cpu
+	$(VENV)/bin/python benchmarks/seeds.py --device cpu
+
+bench-gpu: $(STAMP)
+	$(VENV)/bin/python benchmarks/training.py --device cuda --million
+	$(VENV)/bin/python benchmarks/growth.py --device cuda
+	$(VENV)/bin/python benchmarks/accuracy.py --device cuda
+	$(VENV)/bin/python benchmarks/seeds.py --device cuda --seeds 10 --tasks 2000
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

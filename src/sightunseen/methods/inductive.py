@@ -69,7 +69,7 @@ class TaskTraining(Objective):
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:
         """Line 2: generate the classifiers of the task's classes and classify its images."""
         classifiers = self.generator(self.vectors[task["classes"]])  # (M, d)
-        return cross_entropy(self.score(self.features[task["rows"]], classifiers), task["labels"])
+        return cross_entropy(self.score(self.features.index_select(0, task["rows"]), classifiers), task["labels"])
 
     def fused_form(self) -> FusedForm | None:
         """Cosine scores of generated classifiers."""
