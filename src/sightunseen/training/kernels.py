@@ -92,7 +92,7 @@ def score_parts(
     span, spans = tl.program_id(1), tl.num_programs(1)
     i = (tl.program_id(0) // tiles_j) * TILE_I + tl.arange(0, TILE_I)
     j = (tl.program_id(0) % tiles_j) * TILE_J + tl.arange(0, TILE_J)
-    is_first = tl.program_id(0) < tiles_j
+    is_first = (tl.program_id(0) + 0 * j) < tiles_j  # of as many as j: masks are tensors
     row = tl.load(rows + model * SIZE + i, mask=i < SIZE, other=0)
     total = tl.zeros((TILE_I, TILE_J), tl.float32)
     square = tl.zeros((TILE_J,), tl.float32)
@@ -102,7 +102,7 @@ def score_parts(
         w, at, is_new = finished_classifiers(
             classifiers, generated, bias, model, j, k, COUNT, FREE, FEATURES, LAYER_SPANS, RECTIFY
         )
-        tl.store(classifiers + at, w, mask=is_new & is_first)
+        tl.store(classifiers + at, w, mask=is_new & is_first[None, :])
         total = tl.dot(x, w, total, input_precision=PRECISION)
         square += tl.sum(w * w, axis=0)
     at = ((model * spans + span) * SIZE + i)[:, None] * classes + j[None, :]
@@ -262,7 +262,7 @@ def first_layer_square(
             finished = tl.where(rows_of(hidden, model * COUNT, k, i, COUNT, HIDDEN) > 0.0, finished, 0.0)
             at = (model * COUNT + k)[:, None] * HIDDEN + i[None, :]
             here = (k < COUNT)[:, None] & (i < HIDDEN)[None, :]
-            tl.store(hidden_gradient + at, finished, mask=here & (start_j == 0))
+            tl.store(hidden_gradient + at, finished, mask=here & ((start_j + 0 * i) == 0)[None, :])
             bias += tl.where(start_j == 0, tl.sum(finished, axis=0), 0.0)
             described = chosen_rows_of(vectors, rows, model, k, j, COUNT, ATTRIBUTES)
             total = tl.dot(tl.trans(finished), described, total, input_precision=PRECISION)
@@ -396,7 +396,7 @@ def clip_and_step(
         adam(place, free_mean + moments, free_square + moments, at, here, slope, factor, decay, rate, correction)
     else:
         pull = scale_gradient(pulls, scale, model, SIZE, SIZE_PADDED)
-        adam(scale, scale_mean, scale_square, model, True, pull, factor, decay, rate, correction)
+        adam(scale, scale_mean, scale_square, model, model >= 0, pull, factor, decay, rate, correction)
         image = tl.arange(0, SIZE_PADDED)
         loss = tl.sum(tl.load(losses + model * SIZE + image, mask=image < SIZE, other=0.0))
         tl.store(total_loss + model, tl.load(total_loss + model) + loss)
