@@ -183,7 +183,7 @@ def _train_as_chosen(models: Sequence[CVC], choices: Sequence[Choice], data: Zer
 def _train_the_authors_way(
     models: Sequence[CVC], data: ZeroShotDataset, workspace: Path, points: int, hooks: Sequence[Hook]
 ) -> list[Choice]:
-    folders = [workspace / f"best-on-test{of_seed(models, place).replace(', seed ', '-')}" for place in range(len(models))]
+    folders = [workspace / f"best-on-test-{model.seed}" for model in models]
 
     def final(place: int) -> Run:
         watch = [BestOnTest(data, folders[place], points), *hooks]

@@ -139,40 +139,21 @@ class CVC(ZeroShotClassifier):
 
         return Run(objective, self._optimisation(), hooks, stage, stop_after, model=self, finish=finish)
 
-    def adapt(
-        self,
-        X_unlabelled: ArrayLike,  # noqa: N803
-        candidates: ArrayLike | str = "unseen",
-        *,
-        X_seen: ArrayLike | None = None,  # noqa: N803
-        y_seen: ArrayLike | None = None,
-        true_labels: ArrayLike | None = None,
-        hooks: Sequence[Hook] = (),
-        stage: str = "adapting",
-        **settings: Any,
-    ) -> Self:
+    def adapt(self, X_unlabelled: ArrayLike, candidates: ArrayLike | str = "unseen", **options: Any) -> Self:  # noqa: N803
         """Algorithm 2: a new model, adapted to unlabelled images of the candidate classes; this one is left as it is.
 
         It starts from the generator: what an earlier ``adapt`` learned of the seen classes' classifiers is learned anew.
 
         Parameters
         ----------
-        X_unlabelled : (m, d) images of the candidates, without labels.
+        X_unlabelled, candidates : (m, d) images, without labels, and the classes they are of.
+        **options : those of :meth:`adapting`, that is:
         X_seen, y_seen : the seen classes' images; those of ``fit`` unless given. A model loaded from disk needs them.
         true_labels : (m,) for analysis only: the share of right pseudo labels in ``history_``. They never reach training.
         hooks, stage : told how adapting goes, under this name.
         settings : those of :class:`~sightunseen.methods.transductive.Adaptation`.
         """
-        run = self.adapting(
-            X_unlabelled,
-            candidates,
-            X_seen=X_seen,
-            y_seen=y_seen,
-            true_labels=true_labels,
-            hooks=hooks,
-            stage=stage,
-            **settings,
-        )
+        run = self.adapting(X_unlabelled, candidates, **options)
         train(run)
         adapted: Self = run.model
         return adapted

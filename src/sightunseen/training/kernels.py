@@ -1,9 +1,8 @@
-"""Triton kernels of one training step for many models at once: the equations of ``objective.GeneratedClassifiers``.
+"""Triton kernels of one training step for many models at once: the loss of an ``objective.FusedForm``.
 
 Every kernel runs over a batch of models along its last grid axis. What is called ``rows`` or ``classes`` is gathered while
-it is read. The gradient of a weight matrix is never stored: it is a product of two thin matrices, made once for its norm
-and once more in the pass that clips it and takes Adam's step. Sums over tiles are kept apart and added in a fixed order, so
-a run repeats to the bit.
+it is read. The gradient of a weight matrix is never stored: it is a product of two thin matrices, made in the pass that
+clips it and takes Adam's step. Sums over tiles are kept apart and added in a fixed order, so a run repeats to the bit.
 
 Shapes: ``COUNT`` generated classes of a task, ``FREE`` free classifiers before them, ``SIZE`` images, ``ATTRIBUTES``,
 ``HIDDEN`` and ``FEATURES`` numbers in a class vector, between, and in a feature vector.
@@ -85,7 +84,7 @@ def score_parts(
     LAYER_SPANS: tl.constexpr, RECTIFY: tl.constexpr, PRECISION: tl.constexpr,
     TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
 ):  # fmt: skip
-    """X . w over one span of the features, for all images and classes, and the part of |w|^2 in it; w is finished here."""
+    """Products x . w over one span of the features, of all images and classes, and the part of |w|^2 in it; finishes w."""
     classes: tl.constexpr = FREE + COUNT
     tiles_j: tl.constexpr = (classes + TILE_J - 1) // TILE_J
     model = tl.program_id(2).to(tl.int64)
@@ -150,7 +149,7 @@ def classifier_gradient(
     SIZE: tl.constexpr, CLASSES: tl.constexpr, FREE: tl.constexpr, FEATURES: tl.constexpr, SPANS: tl.constexpr,
     RECTIFY: tl.constexpr, PRECISION: tl.constexpr, TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
 ):  # fmt: skip
-    """D loss / d w through the scale to unit length (and the last ReLU, where w is generated)."""
+    """The gradient d loss / d w, through the scale to unit length (and the last ReLU, where w is generated)."""
     model = tl.program_id(2).to(tl.int64)
     i = tl.program_id(1) * TILE_I + tl.arange(0, TILE_I)  # classes
     j = tl.program_id(0) * TILE_J + tl.arange(0, TILE_J)  # features
@@ -272,7 +271,7 @@ def first_layer_square(
 
 @triton.jit
 def scale_gradient(pulls, scale, model, SIZE: tl.constexpr, SIZE_PADDED: tl.constexpr):
-    """D loss / d sigma."""
+    """The gradient d loss / d sigma."""
     image = tl.arange(0, SIZE_PADDED)
     return tl.sum(tl.load(pulls + model * SIZE + image, mask=image < SIZE, other=0.0)) / tl.load(scale + model)
 
