@@ -4,7 +4,9 @@ Task number t is a function of the seed and t alone, the same one on every devic
 and a run can go on from any task without keeping the state of a random generator.
 """
 
+import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -60,6 +62,19 @@ def draw_images(images: ClassImages, classes: Tensor, first: int, per_class: int
 def draw_batches(n_images: int, first: int, n_batches: int, size: int, seed: int, device: torch.device) -> Tensor:
     """Plain mini-batches for training without tasks: (n_batches, size) image rows, each drawn from all images."""
     return _below(torch.tensor(n_images, device=device), _numbers(derive_seed(seed, "batches"), first, n_batches, size, device))
+
+
+def draw_uniform(seed: int, task: Tensor, shape: Sequence[int]) -> Tensor:
+    """Numbers between 0 and 1 of this shape, those of the task with this number (a tensor without axes), on its device."""
+    size = math.prod(shape)
+    numbers: Tensor = splitmix(seed, task * size + torch.arange(size, device=task.device))
+    return ((numbers >> 39).to(torch.float32) * 2.0**-24).reshape(*shape)  # 24 bits, as many as single precision has
+
+
+def draw_normal(seed: int, task: Tensor, shape: Sequence[int]) -> Tensor:
+    """Standard normal numbers of this shape for the task with this number, by Box and Muller."""
+    radius, angle = draw_uniform(seed, task, (2, *shape))
+    return torch.sqrt(-2 * torch.log1p(-radius)) * torch.cos(2 * math.pi * angle)
 
 
 def distinct_below(count: Tensor, numbers: Tensor) -> Tensor:

@@ -11,14 +11,14 @@ import torch
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from scipy.stats import chi2_contingency, chisquare
+from scipy.stats import chi2_contingency, chisquare, kstest
 from torch import Tensor
 
 from sightunseen.generator import ClassifierGenerator
 from sightunseen.methods.inductive import TaskShape, TaskTraining
 from sightunseen.methods.transductive import Adaptation, Pool, SelfTraining
 from sightunseen.scores import Score
-from sightunseen.tasks import ClassImages, distinct_below, draw_batches, draw_classes, draw_images
+from sightunseen.tasks import ClassImages, distinct_below, draw_batches, draw_classes, draw_images, draw_normal, draw_uniform
 from sightunseen.training import Objective
 
 UNLIKELY = 1e-3  # the seeds are fixed, so a test that passes once passes always
@@ -261,3 +261,23 @@ def test_a_gpu_draws_the_same_tasks() -> None:
     assert torch.equal(classes, same.cpu())
     assert torch.equal(draw_images(on_cpu, classes, 17, 4, 0), draw_images(on_gpu, same, 17, 4, 0).cpu())
     assert torch.equal(draw_batches(40, 17, 1000, 6, 0, CPU), draw_batches(40, 17, 1000, 6, 0, same.device).cpu())
+
+
+# -- noise --------------------------------------------------------------------------------------------------------------
+
+
+def test_noise_of_a_task_depends_on_its_number_alone() -> None:
+    one = draw_normal(5, torch.tensor(3), (4, 6))
+    assert torch.equal(one, draw_normal(5, torch.tensor(3), (4, 6)))
+    assert not torch.equal(one, draw_normal(5, torch.tensor(4), (4, 6)))
+    assert not torch.equal(one, draw_normal(6, torch.tensor(3), (4, 6)))
+
+
+def test_noise_is_distributed_as_it_should_be() -> None:
+    uniform = torch.cat([draw_uniform(1, torch.tensor(task), (1000,)) for task in range(100)]).numpy()
+    normal = torch.cat([draw_normal(1, torch.tensor(task), (1000,)) for task in range(100)]).numpy()
+    assert kstest(uniform, "uniform").pvalue > UNLIKELY
+    assert kstest(normal, "norm").pvalue > UNLIKELY
+    assert abs(np.corrcoef(normal[:-1], normal[1:])[0, 1]) < 0.02
+    assert uniform.min() >= 0
+    assert uniform.max() < 1

@@ -1,9 +1,9 @@
 """The contract of every method: a scikit-learn classifier that also knows classes it has no images of."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,11 +12,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sightunseen.classes import ClassTable, Labels
+from sightunseen.checks import check_choice, check_number
+from sightunseen.classes import ClassTable, Labels, Vectors
 from sightunseen.errors import DataError, ModelError, SettingsError
+from sightunseen.methods._features import SCALINGS, FeatureScaling
 from sightunseen.metrics import per_class_accuracy
 from sightunseen.model_files import ModelFiles, read_model, write_model
 from sightunseen.records import RunRecord
+from sightunseen.semantics.attributes import scale_vectors
 
 BLOCK = 1024  # images scored at a time: memory stays flat over a mapped file, and a block in the processor's cache
 
@@ -29,8 +32,16 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     A method fills in ``fit`` (starting with :meth:`_begin_fit`) and :meth:`_scores`, and, to be saved, :meth:`_arrays` and
     :meth:`_take_arrays`. After ``fit``: ``classes_`` are all labels that can be predicted, sorted; ``seen_classes_`` those
     with training images; ``table_`` the class table.
+
+    Every method has the setting ``seen_penalty``; one with ``feature_scaling`` meets its features already scaled, and one
+    with ``semantic_norm`` its class vectors. ``search_space`` are the values of its settings worth trying on validation
+    classes; ``version`` goes up when a change of the code changes its answers.
     """
 
+    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    version: ClassVar[int] = 1
+
+    seen_penalty: float
     table_: ClassTable
     classes_: Labels
     seen_classes_: Labels
@@ -38,7 +49,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        """Scores (n, c) of checked features (n, d) for these classes, before any penalty on the seen ones."""
+        """Scores (n, c) of checked and scaled features (n, d) for these classes, before any penalty on the seen ones."""
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         """:meth:`_scores` for these classes; a method that can prepare something for all images does it here."""
@@ -51,6 +62,14 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Become the model that :meth:`_arrays` came from."""
+
+    def check_settings(self) -> None:
+        """Refuse settings that cannot be meant; ``fit`` does so first."""
+        check_number("seen_penalty", self.seen_penalty)
+        if "feature_scaling" in self._get_param_names():
+            check_choice("feature_scaling", self.feature_scaling, SCALINGS)
+        if getattr(self, "semantic_norm", "sqrt") != "sqrt":
+            check_number("semantic_norm ('sqrt', or a length)", self.semantic_norm, 0, optional=True)
 
     # -- predicting ----------------------------------------------------------------------------------------------------
 
@@ -107,14 +126,14 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return labels
 
     def _score_blocks(self, X: Any, labels: Labels) -> Iterator[Floats]:  # noqa: N803
-        penalty = getattr(self, "seen_penalty", 0.0) * np.isin(labels, self.seen_classes_).astype(np.float32)
+        penalty = self.seen_penalty * np.isin(labels, self.seen_classes_).astype(np.float32)
         array = X if hasattr(X, "shape") else np.asarray(X)
         rows = array.shape[0] if len(array.shape) == 2 else 0
         scorer = self._scorer(labels)
         for start in range(0, max(rows, 1), BLOCK):
             # What is not a long table goes whole to scikit-learn's checks, which say what is wrong with it.
             block = array[start : start + BLOCK] if rows > BLOCK else array
-            yield scorer(self._checked(block)) - penalty
+            yield scorer(self._features(block)) - penalty
 
     # -- classes -------------------------------------------------------------------------------------------------------
 
@@ -132,7 +151,8 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y: ArrayLike,
         classes: ClassTable | Mapping[Any, ArrayLike] | None,
     ) -> tuple[Floats, Labels]:
-        """Check the input and learn the class table; returns features (n, d) and labels (n,)."""
+        """Check settings and input, learn the class table; returns scaled features (n, d) and labels (n,)."""
+        self.check_settings()
         features, labels = self._checked(X, y, reset=True)
         check_classification_targets(labels)
         table = ClassTable.one_hot(labels) if classes is None else _as_table(classes)
@@ -142,7 +162,16 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._forget()
         self._know(table)
         self.record_ = None
-        return features, labels
+        self.scaling_ = FeatureScaling.learned(getattr(self, "feature_scaling", "none"), features)
+        return self.scaling_(features), labels
+
+    def _features(self, X: Any) -> Floats:  # noqa: N803
+        """Features as the method meets them, (n, d): checked, and scaled as in training."""
+        return self.scaling_(self._checked(X))
+
+    def _vectors_of(self, labels: Labels) -> Vectors:
+        """Class vectors as the method meets them, (c, a)."""
+        return scale_vectors(self.table_.vectors_of(labels), getattr(self, "semantic_norm", None))
 
     def _checked(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:  # noqa: N803
         """Features (n, d) in single precision, and labels where given, past scikit-learn's checks."""
@@ -155,6 +184,8 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Drop what an earlier fit learned, where a method keeps more than ``fit`` sets anew."""
 
     def _know(self, table: ClassTable) -> None:
+        # Refuses vectors it cannot use, before anything changes.
+        scale_vectors(table.vectors, getattr(self, "semantic_norm", None))
         self.table_ = table
         self.classes_ = np.unique(table.labels)
 
@@ -172,7 +203,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "n_features": int(self.n_features_in_),
             "feature_names": getattr(self, "feature_names_in_", np.array([])).tolist() or None,
         }
-        arrays = {**self._arrays(), "class_vectors": self.table_.vectors}
+        arrays = {**self._arrays(), **self.scaling_.arrays(), "class_vectors": self.table_.vectors}
         write_model(Path(path), ModelFiles(type(self).__name__, content, arrays, record or self.record_))
 
     @classmethod
@@ -194,6 +225,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model.n_features_in_ = content["n_features"]
         if content["feature_names"]:
             model.feature_names_in_ = np.array(content["feature_names"], dtype=object)
+        model.scaling_ = FeatureScaling.of_arrays(getattr(model, "feature_scaling", "none"), files.arrays)
         model._take_arrays(files.arrays)
         model.record_ = files.record
         return model

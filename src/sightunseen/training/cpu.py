@@ -74,6 +74,7 @@ class EagerEngine:
         return torch.optim.Adam(
             self.objective.parameters,
             lr=self.optimisation.learning_rate,
+            betas=(self.optimisation.momentum, 0.999),
             weight_decay=self.optimisation.weight_decay,
             fused=True,
         )

@@ -83,6 +83,7 @@ class GraphEngine(EagerEngine):
         return torch.optim.Adam(
             self.objective.parameters,
             lr=self.rate,
+            betas=(self.optimisation.momentum, 0.999),
             weight_decay=self.optimisation.weight_decay,
             fused=True,
             capturable=True,

@@ -76,7 +76,8 @@ def engine_for(objectives: Sequence[Objective], optimisations: Sequence[Optimisa
         from sightunseen.training.batched import BatchedEngine
 
         return BatchedEngine(objectives, optimisations)
-    kind = GraphEngine if objectives[0].parameters[0].device.type == "cuda" else EagerEngine
+    on_gpu = objectives[0].parameters[0].device.type == "cuda"
+    kind = GraphEngine if on_gpu and objectives[0].alike else EagerEngine
     return SideBySide([kind(objective, how) for objective, how in zip(objectives, optimisations, strict=True)])
 
 

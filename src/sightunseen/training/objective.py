@@ -41,10 +41,12 @@ class Objective:
     """A loss over tasks, the parameters that lower it, and the way tasks are drawn.
 
     ``notes`` is what the objective reports about its way, for the run record; it is kept in checkpoints. ``round_size`` is
-    the number of tasks after which the objective changes, if it does: no chunk of tasks reaches across.
+    the number of tasks after which the objective changes, if it does: no chunk of tasks reaches across. ``alike`` says that
+    every task runs the same operations, so that they can be recorded once; where networks take turns, they do not.
     """
 
     round_size: int | None = None
+    alike: bool = True
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters

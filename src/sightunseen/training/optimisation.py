@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 from sightunseen.checks import check_number, check_whole
 from sightunseen.errors import SettingsError
 
+MOMENTUM = 0.9
+
 
 @dataclass(frozen=True)
 class Optimisation:
     """The settings of the optimiser.
 
     ``schedule`` is ``constant``, ``cosine`` (down to zero at the last task) or ``halve every K`` (tasks).
-    ``weight_decay`` is Adam's own, added to the gradient; ``clip_norm`` bounds the norm of the whole gradient.
+    ``weight_decay`` is Adam's own, added to the gradient; ``clip_norm`` bounds the norm of the whole gradient; ``momentum``
+    is Adam's beta 1, which adversarial training wants lower.
     """
 
     n_tasks: int
@@ -23,12 +26,14 @@ class Optimisation:
     schedule: str = "constant"
     weight_decay: float = 0.0
     clip_norm: float | None = None
+    momentum: float = MOMENTUM
 
     def __post_init__(self) -> None:
         check_whole("n_tasks", self.n_tasks, 1)
         check_number("learning_rate", self.learning_rate, 0)
         check_number("weight_decay", self.weight_decay, 0)
         check_number("clip_norm", self.clip_norm, 0, optional=True)
+        check_number("momentum", self.momentum, 0)
         self.learning_rate_at(0)
 
     def learning_rate_at(self, task: int) -> float:

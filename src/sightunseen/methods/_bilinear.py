@@ -1,0 +1,29 @@
+"""Scores x' V s: a linear map between features and class vectors, however it was learned."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightunseen.classes import Labels
+from sightunseen.methods._base import Floats, ZeroShotClassifier
+
+
+class BilinearClassifier(ZeroShotClassifier):
+    """A method fills in ``fit``, which sets ``map_`` (d, a)."""
+
+    map_: NDArray[Any]
+
+    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
+        return self._scorer(labels)(X)
+
+    def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
+        classifiers = (self.map_ @ self._vectors_of(labels).T).astype(np.float32)  # (d, c)
+        return lambda X: X @ classifiers  # noqa: N803
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"map": self.map_}
+
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.map_ = arrays["map"]
