@@ -21,12 +21,70 @@ from sightunseen.data.worlds import World, make_world
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, ModelError, SettingsError
 from sightunseen.evaluation import zsl_accuracy
-from sightunseen.methods import CVC, METHODS, ZeroShotClassifier, load_model
+from sightunseen.methods import (
+    ALE,
+    CMT,
+    CNZSL,
+    CONSE,
+    CVC,
+    DAP,
+    DEM,
+    DEVISE,
+    DSRL,
+    ESZSL,
+    FCLSWGAN,
+    GFZSL,
+    LATEM,
+    METHODS,
+    PSR,
+    QFSL,
+    SAE,
+    SJE,
+    SPAEN,
+    SSE,
+    SYNC,
+    RelationNetwork,
+    ZeroShotClassifier,
+    load_model,
+)
 from sightunseen.methods._base import BLOCK
 from sightunseen.training import Hook, Training
 
 # Every method with settings that learn a small world in a tenth of a second.
-QUICK: dict[str, ZeroShotClassifier] = {"CVC": CVC(hidden=32, n_tasks=100, learning_rate=1e-2, device="cpu")}
+QUICK: dict[str, ZeroShotClassifier] = {
+    "ALE": ALE(n_tasks=100, learning_rate=1e-2, device="cpu"),
+    "CMT": CMT(hidden=32, kept=0.8, n_tasks=80, learning_rate=5e-2, device="cpu"),
+    "CNZSL": CNZSL(hidden=128, n_tasks=60, learning_rate=1e-2, device="cpu"),
+    "CONSE": CONSE(n_combined=10, penalty=0.1, seen_penalty=0.2),
+    "CVC": CVC(hidden=32, n_tasks=100, learning_rate=1e-2, device="cpu"),
+    "DAP": DAP(feature_scaling="standard"),
+    "DEM": DEM(hidden=64, n_tasks=100, learning_rate=1e-2, device="cpu"),
+    "DEVISE": DEVISE(n_tasks=100, learning_rate=1e-2, device="cpu"),
+    "DSRL": DSRL(components=20, steps=2),
+    "ESZSL": ESZSL(),
+    "FCLSWGAN": FCLSWGAN(
+        hidden=64,
+        noise_size=4,
+        n_synthesised=20,
+        classifier_tasks=50,
+        critic_steps=2,
+        classification_weight=1.0,
+        n_tasks=90,
+        learning_rate=1e-2,
+        seen_penalty=2.0,
+        device="cpu",
+    ),
+    "GFZSL": GFZSL(),
+    "LATEM": LATEM(n_tasks=200, batch_size=32, learning_rate=2e-2, device="cpu"),
+    "PSR": PSR(hidden=64, n_tasks=100, learning_rate=1e-2, device="cpu"),
+    "QFSL": QFSL(hidden=32, n_tasks=100, learning_rate=1e-2, batch_size=64, device="cpu"),
+    "RelationNetwork": RelationNetwork(hidden=64, n_tasks=100, images_per_class=4, learning_rate=1e-2, device="cpu"),
+    "SAE": SAE(),
+    "SJE": SJE(n_tasks=100, learning_rate=1e-2, device="cpu"),
+    "SPAEN": SPAEN(hidden=128, n_tasks=80, adversarial_weight=0.01, learning_rate=1e-2, device="cpu"),
+    "SSE": SSE(mixture_penalty=10.0, n_tasks=60, learning_rate=0.1, feature_scaling="none", device="cpu"),
+    "SYNC": SYNC(),
+}
 
 
 @pytest.fixture(scope="module")

@@ -1,32 +1,31 @@
 """CVC: conditional visual classification (Li, Min & Fu, ICCV 2019), Algorithm 1 and, by ``adapt``, Algorithm 2."""
 
 import copy
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from sightunseen.checks import check_choice, check_number, check_whole
 from sightunseen.classes import ClassTable, Labels
-from sightunseen.errors import DataError, SettingsError
+from sightunseen.errors import DataError
 from sightunseen.generator import INITIALISATIONS, ClassifierGenerator
-from sightunseen.methods._base import Floats, ZeroShotClassifier
+from sightunseen.methods._adaptable import AdaptableClassifier
+from sightunseen.methods._base import Floats
+from sightunseen.methods._trained import TrainedClassifier
 from sightunseen.methods.inductive import TaskShape, TaskTraining
 from sightunseen.methods.transductive import Adaptation, SelfTraining
-from sightunseen.randomness import derive_seed
 from sightunseen.scores import SIMILARITIES, Score
-from sightunseen.semantics.attributes import scale_vectors
-from sightunseen.training import Hook, Optimisation, Run, Training, train
+from sightunseen.training import Hook, Run, Training, train
 
 OUTPUTS = ("auto", "relu", "linear")
-DEVICES = ("auto", "cpu", "cuda")
 
 
-class CVC(ZeroShotClassifier):
+class CVC(TrainedClassifier, AdaptableClassifier):
     """A network turns the description of a class into its classifier; trained on tasks drawn from the seen classes.
 
     The defaults are the ``fast`` preset, chosen on validation classes; ``CVC(**preset("paper-cub").settings)`` is the paper's.
@@ -46,6 +45,9 @@ class CVC(ZeroShotClassifier):
     seed : the one number all randomness follows from.
     device : ``auto``, ``cpu`` or ``cuda``.
     """
+
+    search_space = {"initial_scale": (20.0, 30.0)}  # noqa: RUF012
+    adaptation_space = {"classes_per_task": (32, 64)}  # noqa: RUF012
 
     def __init__(
         self,
@@ -85,60 +87,6 @@ class CVC(ZeroShotClassifier):
         self.seed = seed
         self.device = device
 
-    def fit(
-        self,
-        X: ArrayLike,  # noqa: N803
-        y: ArrayLike,
-        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
-        *,
-        hooks: Sequence[Hook] = (),
-        stage: str = "training",
-        stop_after: int | None = None,
-    ) -> Self:
-        """Algorithm 1.
-
-        Parameters
-        ----------
-        X, y : (n, d) features and (n,) labels of the seen classes' images.
-        classes : the class table, or ``{label: vector}``, of seen and unseen classes; None means one-hot vectors.
-        hooks, stage : told how training goes, under this name.
-        stop_after : end after this many tasks of the schedule.
-        """
-        train(self.fitting(X, y, classes, hooks=hooks, stage=stage, stop_after=stop_after))
-        return self
-
-    def fitting(
-        self,
-        X: ArrayLike,  # noqa: N803
-        y: ArrayLike,
-        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
-        *,
-        hooks: Sequence[Hook] = (),
-        stage: str = "training",
-        stop_after: int | None = None,
-    ) -> Run:
-        """What :meth:`fit` trains, ready to be trained; ``training.train_together`` takes many of them."""
-        self.check_settings()
-        X, y = images = self._begin_fit(X, y, classes)  # noqa: N806
-        rectify = self.output == "relu" or (self.output == "auto" and bool((X >= 0).all()))
-        self._build(rectify)
-        objective = TaskTraining(
-            self.generator_,
-            self.score_,
-            self._vectors_of(self.seen_classes_),
-            self._on_device(X),
-            self._places(self.seen_classes_, y),
-            TaskShape(self.classes_per_task, self.images_per_class, self.episodic),
-            self.seed,
-        )
-
-        def finish(training: Training) -> None:
-            self.n_tasks_ = training.tasks_done
-            self._training_images = images
-            self._end_training(training)
-
-        return Run(objective, self._optimisation(), hooks, stage, stop_after, model=self, finish=finish)
-
     def adapt(self, X_unlabelled: ArrayLike, candidates: ArrayLike | str = "unseen", **options: Any) -> Self:  # noqa: N803
         """Algorithm 2: a new model, adapted to unlabelled images of the candidate classes; this one is left as it is.
 
@@ -171,11 +119,10 @@ class CVC(ZeroShotClassifier):
         **settings: Any,
     ) -> Run:
         """What :meth:`adapt` trains, ready to be trained; the adapted model is the run's ``model``."""
-        unseen = self.candidates(candidates)
-        if not set(unseen.tolist()).isdisjoint(self.seen_classes_.tolist()):
-            raise DataError("adapt learns about unseen classes; some of the candidates are seen classes. Leave those out.")
+        self._check_adaptation(settings)
+        unseen = self._classes_to_adapt_to(candidates)
         X_seen, y_seen = images = self._images_to_remember(X_seen, y_seen)  # noqa: N806
-        unlabelled = self._checked(X_unlabelled)
+        unlabelled = self._features(X_unlabelled)
         if true_labels is not None and len(np.asarray(true_labels)) != len(unlabelled):
             raise DataError(f"true_labels must be as many as the {len(unlabelled)} unlabelled images, or left out.")
         adapted = copy.deepcopy(self)
@@ -184,8 +131,8 @@ class CVC(ZeroShotClassifier):
         objective = SelfTraining(
             adapted.generator_,
             adapted.score_,
-            self._vectors_of(self.seen_classes_),
-            self._vectors_of(unseen),
+            self._vectors_on_device(self.seen_classes_),
+            self._vectors_on_device(unseen),
             self._on_device(X_seen),
             self._places(self.seen_classes_, y_seen),
             self._on_device(unlabelled),
@@ -197,10 +144,15 @@ class CVC(ZeroShotClassifier):
         def finish(training: Training) -> None:
             adapted.history_, adapted.adaptation_ = objective.notes, objective.adaptation
             adapted.learned_classifiers_ = objective.seen_classifiers.detach()
-            adapted._training_images = images
+            adapted._remember_images(*images)
             adapted._end_training(training)
 
         return Run(objective, objective.adaptation.optimisation, hooks, stage, model=adapted, finish=finish)
+
+    @classmethod
+    def adaptation_settings(cls) -> list[str]:
+        """The names of the settings of Algorithm 2."""
+        return [field.name for field in fields(Adaptation)]
 
     def classifiers_of(self, labels: ArrayLike) -> Floats:
         """The classifiers of these classes, (c, d): generated (Eq. 1), or learned for seen classes after ``adapt``."""
@@ -210,60 +162,47 @@ class CVC(ZeroShotClassifier):
 
     def check_settings(self) -> None:
         """Refuse settings that cannot be meant; ``fit`` does so first."""
+        super().check_settings()
         check_choice("output", self.output, OUTPUTS)
-        check_choice("device", self.device, DEVICES)
         check_choice("similarity", self.similarity, SIMILARITIES)
         check_choice("initialisation", self.initialisation, INITIALISATIONS)
         check_choice("episodic", self.episodic, (True, False))
-        for name in ("hidden", "n_tasks", "classes_per_task", "images_per_class"):
+        for name in ("hidden", "classes_per_task", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
-        check_whole("seed", self.seed, 0)
-        check_number("seen_penalty", self.seen_penalty)
         check_number("initial_scale", self.initial_scale, 0)
-        if self.semantic_norm != "sqrt":
-            check_number("semantic_norm ('sqrt', or a length)", self.semantic_norm, 0, optional=True)
-        self._optimisation().learning_rate_at(0)  # an Optimisation checks itself
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise SettingsError("device='cuda' was asked for but torch finds no GPU here. Use device='auto' or 'cpu'.")
 
-    def _optimisation(self) -> Optimisation:
-        return Optimisation(self.n_tasks, self.learning_rate, self.schedule, self.weight_decay, self.clip_norm)
-
-    def _build(self, rectify: bool) -> None:
+    def _build(self, X: Floats | None = None) -> None:  # noqa: N803
         """An untrained generator and score, and none of what an earlier fit learned."""
-        # A model trained on a GPU also loads where there is none.
-        device = torch.device("cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu")
-        rng = torch.Generator().manual_seed(derive_seed(self.seed, "first weights"))
-        sizes = self.table_.vectors.shape[1], self.hidden, int(self.n_features_in_)
-        self.generator_ = ClassifierGenerator(*sizes, rectify, self.initialisation, rng).to(device)
-        self.score_ = Score(self.similarity, self.initial_scale).to(device)
-        self.n_tasks_ = 0
+        if X is not None:
+            self._rectify = self.output == "relu" or (self.output == "auto" and bool((X >= 0).all()))
+        super()._build(X)
         self.learned_classifiers_: Tensor | None = None  # (s, d), of seen classes, after adapt
         self._known_classifiers: Tensor | None = None  # (c, d), of all classes, once training is over
 
+    def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
+        sizes = self.table_.vectors.shape[1], self.hidden, int(self.n_features_in_)
+        self.generator_ = ClassifierGenerator(*sizes, self._rectify, self.initialisation, rng)
+        self.score_ = Score(self.similarity, self.initial_scale)
+        return {"generator": self.generator_, "score": self.score_}
+
+    def _objective(self, X: Tensor, places: Tensor) -> TaskTraining:  # noqa: N803
+        vectors = self._vectors_on_device(self.seen_classes_)
+        shape = TaskShape(self.classes_per_task, self.images_per_class, self.episodic)
+        return TaskTraining(self.generator_, self.score_, vectors, X, places, shape, self.seed)
+
+    def _after_fit(self, X: Floats, y: Labels) -> None:  # noqa: N803
+        self._remember_images(X, y)
+
     def _end_training(self, training: Training) -> None:
-        self.losses_, self.curve_, self.engine_ = training.loss_curve(), training.curve, training.engine.name
+        super()._end_training(training)
         self._remember_classifiers()
-
-    def _places(self, labels: Labels, y: Labels) -> Tensor:
-        """The place of each y among the sorted labels, (n,)."""
-        return torch.as_tensor(np.searchsorted(labels, y), device=self.score_.scale.device)
-
-    def _on_device(self, array: NDArray[Any]) -> Tensor:
-        with warnings.catch_warnings():
-            # Shared, not copied. torch warns of memory it must not write to, such as a mapped file's; nothing here writes.
-            warnings.filterwarnings("ignore", message=".*not writable", category=UserWarning)
-            return torch.as_tensor(np.asarray(array, dtype=np.float32), device=self.score_.scale.device)
-
-    def _vectors_of(self, labels: Labels) -> Tensor:
-        return self._on_device(scale_vectors(self.table_.vectors_of(labels), self.semantic_norm))
 
     @torch.no_grad()
     def _classifiers(self, labels: Labels) -> Tensor:
         if self._known_classifiers is not None:
             rows = np.searchsorted(self.classes_, labels)
             return self._known_classifiers[torch.as_tensor(rows, device=self._known_classifiers.device)]
-        classifiers: Tensor = self.generator_(self._vectors_of(labels))
+        classifiers: Tensor = self.generator_(self._vectors_on_device(labels))
         if self.learned_classifiers_ is not None:
             learned = np.isin(labels, self.seen_classes_)
             rows = np.searchsorted(self.seen_classes_, labels[learned])
@@ -274,68 +213,32 @@ class CVC(ZeroShotClassifier):
         self._known_classifiers = None
         self._known_classifiers = self._classifiers(self.classes_)
 
-    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        return self._scorer(labels)(X)
+    def _prepare(self, labels: Labels) -> Tensor:
+        return self.score_.prepared(self._classifiers(labels))
 
-    def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
-        with torch.no_grad():
-            prepared = self.score_.prepared(self._classifiers(labels))
-
-        @torch.no_grad()
-        def scores(X: Floats) -> Floats:  # noqa: N803
-            return np.asarray(self.score_.of_prepared(self._on_device(X), prepared).cpu().numpy())
-
-        return scores
+    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:  # noqa: N803
+        return self.score_.of_prepared(X, prepared)
 
     def _forget(self) -> None:
         self._known_classifiers = None
 
     def _know(self, table: ClassTable) -> None:
-        scale_vectors(table.vectors, self.semantic_norm)  # refuses vectors it cannot use, before anything changes
         super()._know(table)
         if getattr(self, "_known_classifiers", None) is not None:
             self._remember_classifiers()
 
-    def _images_to_remember(self, X: ArrayLike | None, y: ArrayLike | None) -> tuple[Floats, Labels]:  # noqa: N803
-        if (X is None) != (y is None):
-            raise DataError("give X_seen and y_seen together, or neither.")
-        if X is None:
-            if self.__dict__.get("_training_images") is None:
-                raise DataError(
-                    "Algorithm 2 keeps the seen classes in memory by training on their images, and a loaded model does not "
-                    "carry them. Call adapt(..., X_seen=data.train.X, y_seen=data.train.y)."
-                )
-            return self._training_images
-        features, labels = self._checked(X, y)
-        if not np.array_equal(np.unique(labels), self.seen_classes_):
-            raise DataError("X_seen and y_seen must hold images of exactly the classes that the model was trained on.")
-        return features, labels
-
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        modules = {"generator": self.generator_, "score": self.score_}
-        arrays = {
-            f"{prefix}.{name}": tensor.cpu().numpy()
-            for prefix, module in modules.items()
-            for name, tensor in module.state_dict().items()
-        }
-        arrays["generator.rectify"] = np.array(self.generator_.rectify)
-        arrays["n_tasks"] = np.array(self.n_tasks_)
+        arrays = {**super()._arrays(), "generator.rectify": np.array(self.generator_.rectify)}
         if self.learned_classifiers_ is not None:
             arrays["learned_classifiers"] = self.learned_classifiers_.detach().cpu().numpy()
         return arrays
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._build(rectify=bool(arrays["generator.rectify"]))
-        self.n_tasks_ = int(arrays["n_tasks"])
-        for prefix, module in (("generator", self.generator_), ("score", self.score_)):
-            module.load_state_dict({name: torch.from_numpy(arrays[f"{prefix}.{name}"]) for name in module.state_dict()})
+        self._rectify = bool(arrays["generator.rectify"])
+        super()._take_arrays(arrays)
         if "learned_classifiers" in arrays:
             self.learned_classifiers_ = self._on_device(arrays["learned_classifiers"])
         self._remember_classifiers()
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Copies and pickles carry what was learned, not the images it was learned from.
-        return {name: value for name, value in super().__getstate__().items() if name != "_training_images"}
 
 
 def _places_or_none(labels: Labels, wanted: Labels) -> NDArray[np.int64]:

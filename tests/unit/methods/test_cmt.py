@@ -1,0 +1,100 @@
+"""CMT: the loss, the Gaussians of the seen classes and the decision between seen and unseen, written out."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+
+from sightunseen.data.worlds import World, make_world
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.errors import SettingsError
+from sightunseen.methods._networks import Perceptron
+from sightunseen.methods.cmt import CMT, Novelty, Transfer
+
+
+@pytest.fixture(scope="module")
+def world() -> ZeroShotDataset:
+    return make_world(World(n_seen=8, n_unseen=3, n_attributes=6, n_features=10, images_per_class=12))
+
+
+@pytest.fixture(scope="module")
+def fitted(world: ZeroShotDataset) -> CMT:
+    model = CMT(hidden=16, kept=0.5, n_tasks=100, learning_rate=1e-2, feature_scaling="none", device="cpu")
+    return model.fit(world.train.X, world.train.y, world.classes)
+
+
+def test_the_loss_is_that_of_the_mapping_and_that_of_the_classifier() -> None:
+    rng = torch.Generator().manual_seed(0)
+    mapping, softmax = Perceptron((5, 6, 4), rng, "tanh").double(), Perceptron((5, 7), rng).double()
+    vectors, features = (torch.randn(size, generator=rng, dtype=torch.float64) for size in ((7, 4), (40, 5)))
+    objective = Transfer(mapping, softmax, Novelty(7), vectors, features, torch.arange(40) % 7, 9, 0.9, seed=0)
+    (rows,) = objective.draw(3, 1)["rows"].tolist()
+    squares, losses = [], []
+    for row in rows:
+        mapped, scores = mapping(features[row]).tolist(), softmax(features[row]).tolist()
+        squares += [(s - m) ** 2 for s, m in zip(vectors[row % 7].tolist(), mapped, strict=True)]
+        losses.append(math.log(sum(math.exp(score) for score in scores)) - scores[row % 7])
+    expected = sum(squares) / len(squares) + sum(losses) / len(losses)
+    assert len(rows) == 9
+    assert objective.loss({"rows": torch.tensor(rows)}).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_novelty_is_the_largest_density_of_isometric_gaussians_around_the_seen_classes() -> None:
+    rng = torch.Generator().manual_seed(0)
+    vectors, places = torch.randn((3, 4), generator=rng, dtype=torch.float64), torch.arange(60) % 3
+    spread = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)[places, None]
+    mapped = vectors[places] + spread * torch.randn((60, 4), generator=rng, dtype=torch.float64)
+    novelty = Novelty(3).double()
+    novelty.learn(mapped, places, vectors, kept=0.9)
+    densities = []
+    for k in range(3):
+        variance = float((mapped[places == k] - vectors[k]).square().mean())
+        densities.append(multivariate_normal(vectors[k].numpy(), variance * np.eye(4)).logpdf(mapped.numpy()))
+    best = np.max(densities, axis=0)
+    found = novelty(mapped, vectors).numpy()
+    np.testing.assert_allclose(found - found[0], best - best[0], rtol=1e-9, atol=1e-9)
+    assert (found < 0).sum() == 6  # a tenth of the images are novel
+
+
+def test_a_known_image_gets_its_class_from_the_softmax_and_a_novel_one_the_nearest_unseen_vector(
+    fitted: CMT, world: ZeroShotDataset
+) -> None:
+    X = np.concatenate([world.test_seen.X, world.test_unseen.X])
+    mapping, softmax, novelty = fitted.networks_.values()
+    seen = torch.tensor(fitted._vectors_of(fitted.seen_classes_), dtype=torch.float32)
+    unseen = fitted._vectors_of(fitted.unseen_classes_)
+    with torch.no_grad():
+        mapped = mapping(torch.from_numpy(X)).numpy()
+        known = novelty(torch.from_numpy(mapped), seen).numpy()
+        classified = fitted.seen_classes_[softmax(torch.from_numpy(X)).numpy().argmax(axis=1)]
+    nearest = fitted.unseen_classes_[((mapped[:, None] - unseen) ** 2).sum(axis=2).argmin(axis=1)]
+    np.testing.assert_array_equal(fitted.predict(X, "unseen"), nearest)
+    np.testing.assert_array_equal(fitted.predict(X, "seen"), classified)
+    assert (known > 0).any()
+    assert (known < -1).any()
+    predicted = fitted.predict(X)
+    np.testing.assert_array_equal(predicted[known > 0], classified[known > 0])
+    np.testing.assert_array_equal(predicted[known < -1], nearest[known < -1])
+
+
+def test_the_gaussians_are_those_of_the_trained_mapping_and_part_of_a_saved_model(
+    fitted: CMT, world: ZeroShotDataset, tmp_path: object
+) -> None:
+    with torch.no_grad():
+        mapped = fitted.networks_["mapping"](torch.from_numpy(world.train.X)).numpy()
+    for label, variance in zip(fitted.seen_classes_, fitted.networks_["novelty"].variances.tolist(), strict=True):
+        images = mapped[world.train.y == label]
+        assert variance == pytest.approx(((images - fitted._vectors_of([label])) ** 2).mean(), rel=1e-4)
+    fitted.save(f"{tmp_path}/model")
+    loaded = CMT.load(f"{tmp_path}/model").networks_["novelty"]
+    assert all(
+        torch.equal(value, loaded.state_dict()[name]) for name, value in fitted.networks_["novelty"].state_dict().items()
+    )
+
+
+@pytest.mark.parametrize(("name", "value"), [("kept", 1.2), ("kept", -0.1), ("hidden", 0), ("images_per_task", 0)])
+def test_a_bad_setting_is_named(name: str, value: object) -> None:
+    with pytest.raises(SettingsError, match=name):
+        CMT(**{name: value}).fit(np.eye(3), [0, 1, 2])

@@ -1,0 +1,52 @@
+"""ESZSL's closed form: the gradient of the paper's objective is zero there, and nowhere near it is the objective lower."""
+
+import numpy as np
+import pytest
+import torch
+
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.errors import SettingsError
+from sightunseen.methods import ESZSL
+
+
+def objective(model: ESZSL, V: torch.Tensor, X: np.ndarray, y: np.ndarray) -> torch.Tensor:
+    """Eq. 3, with the penalties as the class documents them."""
+    X = torch.tensor(model.scaling_(X), dtype=torch.float64)
+    S = torch.tensor(model._vectors_of(model.seen_classes_))
+    Y = torch.full((len(X), len(S)), -1.0, dtype=torch.float64)
+    for row, label in enumerate(y.tolist()):
+        Y[row, model.seen_classes_.tolist().index(label)] = 1.0
+    gamma = model.feature_penalty * (X**2).sum() / X.shape[1]
+    lamda = model.semantic_penalty * (S**2).sum() / S.shape[1]
+    error = ((X @ V @ S.T - Y) ** 2).sum()
+    return error + gamma * ((V @ S.T) ** 2).sum() + lamda * ((X @ V) ** 2).sum() + gamma * lamda * (V**2).sum()
+
+
+@pytest.mark.parametrize("settings", [{}, {"feature_penalty": 0.1, "semantic_penalty": 2.0, "feature_scaling": "none"}])
+def test_the_solution_is_where_the_gradient_is_zero(small_world: ZeroShotDataset, settings: dict[str, float]) -> None:
+    X, y = small_world.train.X, small_world.train.y
+    model = ESZSL(**settings).fit(X, y, small_world.classes)
+    V = torch.tensor(model.map_, requires_grad=True)
+    value = objective(model, V, X, y)
+    (gradient,) = torch.autograd.grad(value, V)
+    elsewhere = torch.zeros_like(V, requires_grad=True)
+    (at_zero,) = torch.autograd.grad(objective(model, elsewhere, X, y), elsewhere)
+    assert gradient.norm() < 1e-9 * at_zero.norm()
+    nudged = V.detach() + 1e-3 * torch.randn(V.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert objective(model, nudged, X, y) > value
+
+
+def test_scores_are_the_bilinear_form(small_world: ZeroShotDataset) -> None:
+    model = ESZSL(feature_scaling="none").fit(small_world.train.X, small_world.train.y, small_world.classes)
+    X, labels = small_world.test_unseen.X[:5], small_world.unseen
+    vectors = small_world.classes.vectors_of(labels)
+    vectors = vectors * np.sqrt(vectors.shape[1]) / np.linalg.norm(vectors, axis=1, keepdims=True)
+    slow = [[sum(x[i] * model.map_[i] @ vector for i in range(len(x))) for vector in vectors] for x in X.astype(float)]
+    np.testing.assert_allclose(model.decision_function(X, labels), slow, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["feature_penalty", "semantic_penalty"])
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), "much"])
+def test_a_penalty_must_be_more_than_zero(name: str, value: object, small_world: ZeroShotDataset) -> None:
+    with pytest.raises(SettingsError, match=name):
+        ESZSL(**{name: value}).fit(small_world.train.X, small_world.train.y, small_world.classes)

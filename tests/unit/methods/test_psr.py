@@ -1,0 +1,79 @@
+"""PSR: the loss, written out, with pairs of every relation."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from sightunseen.data.worlds import World, make_world
+from sightunseen.errors import SettingsError
+from sightunseen.methods._networks import Perceptron
+from sightunseen.methods.psr import PSR, Relations
+
+
+def cosine(one: list[float], other: list[float]) -> float:
+    product = sum(a * b for a, b in zip(one, other, strict=True))
+    return product / math.sqrt(sum(a * a for a in one)) / math.sqrt(sum(b * b for b in other))
+
+
+def mean_square(one: list[float], other: list[float]) -> float:
+    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) / len(one)
+
+
+def mean(numbers: list[float]) -> float:
+    return sum(numbers) / len(numbers)
+
+
+def test_the_loss_maps_preserves_relations_and_reconstructs() -> None:
+    rng = torch.Generator().manual_seed(0)
+    encoder, decoder = Perceptron((4, 6, 5), rng).double(), Perceptron((5, 6, 4), rng).double()
+    vectors, features = (torch.randn(size, generator=rng, dtype=torch.float64) for size in ((7, 4), (40, 5)))
+    objective = Relations([encoder, decoder], vectors, features, torch.arange(40) % 7, 5, 2, seed=0)
+    objective.threshold, objective.weights = 0.1, (0.7, 0.3)
+    centred = vectors - vectors.mean(dim=0)
+    semantics = [[cosine(s, t) for t in centred.tolist()] for s in centred.tolist()]
+    objective.similarities = torch.tensor(semantics, dtype=torch.float64)
+    task = {name: array[0] for name, array in objective.draw(0, 1).items()}
+    places = task["classes"].tolist()
+    mapped = [encoder(vectors[place]).tolist() for place in places]
+    kinds, mapping, relation = set(), [], []
+    for row, label in zip(task["rows"].tolist(), task["labels"].tolist(), strict=True):
+        x = features[row].tolist()
+        mapping.append(mean_square(x, mapped[label]))
+        for column, place in enumerate(places):
+            semantic = semantics[places[label]][place]
+            visual = cosine(x, mapped[column])
+            if column == label:
+                kind, violation = "identical", 0.0
+            elif semantic >= 0.1:
+                kind, violation = "similar", max(0.0, semantic - visual)
+            else:
+                kind, violation = "dissimilar", max(0.0, visual - semantic)
+            relation.append(violation)
+            kinds.add((kind, violation > 0))
+    assert len(kinds) == 5  # both kinds of other classes, met and violated, and identical ones
+    reconstruction = [
+        mean_square(decoder(torch.tensor(m, dtype=torch.float64)).tolist(), vectors[place].tolist())
+        for m, place in zip(mapped, places, strict=True)
+    ]
+    expected = mean(mapping) + 0.7 * mean(relation) + 0.3 * mean(reconstruction)
+    assert objective.loss(task).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_scores_are_cosines_in_the_space_of_features() -> None:
+    world = make_world(World(n_seen=8, n_unseen=3, n_attributes=6, n_features=10, images_per_class=5))
+    model = PSR(hidden=8, feature_scaling="none", n_tasks=5, device="cpu").fit(world.train.X, world.train.y, world.classes)
+    labels = model.classes_[::2]
+    with torch.no_grad():
+        mapped = model.networks_["encoder"](torch.tensor(model._vectors_of(labels), dtype=torch.float32)).tolist()
+    expected = [[cosine(x, m) for m in mapped] for x in world.test_unseen.X[:4].tolist()]  # no penalty, no scaling
+    np.testing.assert_allclose(model.decision_function(world.test_unseen.X[:4], labels), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("threshold", "high"), ("relation", -1.0), ("reconstruction", None), ("hidden", 0)]
+)
+def test_a_bad_setting_is_named(name: str, value: object) -> None:
+    with pytest.raises(SettingsError, match=name):
+        PSR(**{name: value}).fit(np.eye(3), [0, 1, 2])

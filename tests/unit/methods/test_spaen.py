@@ -1,0 +1,100 @@
+"""SP-AEN: its losses against literal loops."""
+
+import numpy as np
+import pytest
+import torch
+
+from sightunseen.classes import ClassTable
+from sightunseen.methods._networks import Perceptron
+from sightunseen.methods.spaen import SPAEN, EmbeddingTraining
+
+
+def small_training(**settings: float) -> tuple[SPAEN, EmbeddingTraining]:
+    """Six features, three attributes, four seen classes; networks in double precision with biases that matter."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((12, 6)), np.repeat(["a", "b", "c", "d"], 3)
+    table = ClassTable(["a", "b", "c", "d", "e"], rng.random((5, 3)))
+    method = SPAEN(hidden=5, batch_size=7, critic_steps=2, n_tasks=3, device="cpu", **settings).fit(X, y, table)
+    for network in method.networks_.values():
+        network.double()
+        for parameter in network.parameters():
+            parameter.data = torch.from_numpy(rng.standard_normal(parameter.shape))
+    vectors = torch.from_numpy(rng.standard_normal((4, 3)))
+    return method, EmbeddingTraining(method, vectors, torch.from_numpy(X), torch.arange(12) // 3)
+
+
+def by_hand(network: Perceptron, values: np.ndarray, last: bool = True) -> np.ndarray:
+    """Layer by layer; ``last``: the last layer, too, is followed by a leaky ReLU."""
+    for place, layer in enumerate(network.layers):
+        values = layer.weight.detach().numpy() @ values + layer.bias.detach().numpy()
+        if last or place < len(network.layers) - 1:
+            values = np.where(values > 0, values, 0.2 * values)
+    return values
+
+
+def test_the_embedders_loss_ranks_and_passes_for_the_other() -> None:
+    method, training = small_training(margin=0.7, adversarial_weight=0.3)
+    embedded, places = np.random.default_rng(1).standard_normal((7, 3)), np.array([0, 1, 2, 3, 3, 1, 0])
+    vectors, total = training.vectors.numpy(), 0.0
+    for e, own in zip(embedded, places, strict=True):
+        for other in range(4):
+            if other != own:
+                total += max(0.0, 0.7 + e @ vectors[other] - e @ vectors[own])
+        total -= 0.3 * by_hand(method.critic_, e, last=False)[0]
+    found = training.embedding_loss(torch.from_numpy(embedded), torch.from_numpy(places))
+    assert found.item() == pytest.approx(total / 7, rel=1e-9)
+
+
+def test_the_reconstruction_loss_is_what_is_missed_and_the_length() -> None:
+    method, training = small_training()
+    rng, total = np.random.default_rng(1), 0.0
+    features, mapped = rng.random((7, 6)), rng.standard_normal((7, 3))
+    length = np.mean([np.linalg.norm(vector) for vector in training.vectors.numpy()])
+    for x, m in zip(features, mapped, strict=True):
+        total += np.sum((x - by_hand(method.decoder_, m)) ** 2) + (np.linalg.norm(m) / length - 1) ** 2
+    found = training.reconstruction_loss(torch.from_numpy(features), torch.from_numpy(mapped))
+    assert found.item() == pytest.approx(total / 7, rel=1e-9)
+
+
+def test_the_critics_loss_tells_the_embedders_apart_with_slopes_by_finite_differences() -> None:
+    method, training = small_training(gradient_penalty=4.0)
+    rng, total = np.random.default_rng(1), 0.0
+    embedded, mapped, share = rng.standard_normal((7, 3)), rng.standard_normal((7, 3)), rng.random((7, 1))
+
+    def critic(values: np.ndarray) -> float:
+        return float(by_hand(method.critic_, values, last=False)[0])
+
+    for e, m, s in zip(embedded, mapped, share, strict=True):
+        between = s * m + (1 - s) * e
+        slopes = [(critic(between + step) - critic(between - step)) / 2e-6 for step in 1e-6 * np.eye(3)]
+        total += critic(e) - critic(m) + 4.0 * (np.linalg.norm(slopes) - 1) ** 2
+    found = training.critic_loss(*(torch.from_numpy(part) for part in (embedded, mapped, share)))
+    assert found.item() == pytest.approx(total / 7, rel=1e-6)
+
+
+def test_critic_and_embedders_take_turns() -> None:
+    method, training = small_training()
+    tasks, whose = training.draw(0, 3), []
+    for k in range(3):
+        for network in method.networks_.values():
+            network.zero_grad(set_to_none=True)
+        training.loss({name: array[k] for name, array in tasks.items()}).backward()
+        whose.append({name for name, net in method.networks_.items() if any(p.grad is not None for p in net.parameters())})
+    assert whose == [{"critic"}, {"critic"}, {"embedder", "reconstructive", "decoder"}]
+
+
+def test_the_adversary_brings_the_embeddings_closer() -> None:
+    """The mean of E's embeddings is near that of F's where E is asked to pass for it, and nowhere near where it is not."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(6), 20)
+    X = np.eye(6)[y] + 0.1 * rng.random((120, 6))
+    distances = []
+    for weight in (0.0, 1.0):
+        settings = {"hidden": 16, "n_tasks": 400, "critic_steps": 3, "learning_rate": 1e-2}
+        method = SPAEN(adversarial_weight=weight, device="cpu", **settings).fit(X, y)
+        assert method.score(X, y) == 1
+        features = torch.from_numpy(method._features(X))
+        with torch.no_grad():
+            embedded, mapped = method.embedder_(features), method.reconstructive_(features)
+        distances.append((embedded.mean(dim=0) - mapped.mean(dim=0)).norm().item())
+    assert distances[1] < 0.5 * distances[0]
