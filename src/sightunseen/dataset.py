@@ -144,6 +144,18 @@ class ZeroShotDataset:
             return np.unique(self.labels[self.test_unseen_rows])
         return np.setdiff1d(self.classes.labels, self.seen)
 
+    def describe(self) -> dict[str, Any]:
+        """What a record says about its data."""
+        return {
+            "name": self.name,
+            "fingerprints": dict(self.sources),
+            "options": dict(self.options),
+            "semantics": self.classes.use,
+            "images": {"train": len(self.train), "test_seen": len(self.test_seen), "test_unseen": len(self.test_unseen)},
+            "classes": {"seen": len(self.seen), "unseen": len(self.unseen)},
+            "features": int(self.features.shape[1]),
+        }
+
     def using(self, semantics: str) -> "ZeroShotDataset":
         """The same data read through another of its semantics."""
         return replace(self, classes=self.classes.using(semantics))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,25 +21,23 @@ from sightunseen.data.doctor import PASS, Finding
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
 from sightunseen.evaluation import evaluate
+from sightunseen.methods import AdaptableClassifier, TrainedClassifier, ZeroShotClassifier
 from sightunseen.methods.cvc import CVC
 from sightunseen.methods.transductive import Adaptation
 from sightunseen.records import RunRecord
-from sightunseen.selection import (
-    BestOnTest,
-    Choice,
-    adaptation_on_validation_classes,
-    each_on_validation_classes,
-    fixed,
-    of_seed,
-)
+from sightunseen.selection import BestOnTest, Fixed, OnValidationClasses, Selection
 from sightunseen.training import Hook, Run, train_together
+from sightunseen.trials import Choice, fit_together, of_seed
 
 PROTOCOLS = ("honest", "paper")
 FINAL_STAGE = "training on all seen classes"
 
+Method = TypeVar("Method", bound=ZeroShotClassifier)
+Trained = TypeVar("Trained", bound=TrainedClassifier)
+
 
 def run_training(
-    model: CVC,
+    model: Method,
     data: ZeroShotDataset,
     workspace: Path,
     protocol: str = "honest",
@@ -50,7 +48,7 @@ def run_training(
     n_seeds: int = 1,
     findings: Iterable[Finding] = (),
     hooks: Sequence[Hook] = (),
-) -> CVC:
+) -> Method:
     """Train ``model`` on ``data`` under a protocol; the run record is its ``record_``.
 
     ``n_seeds`` models, from ``model.seed`` up, make as many choices of their own and are trained together; the one of the
@@ -60,33 +58,37 @@ def run_training(
     _check_protocol(protocol, data, select, grid)
     check_whole("n_seeds", n_seeds, 1)
     started = time.monotonic()
-    models = [model, *(clone(model).set_params(seed=model.seed + k) for k in range(1, n_seeds))]
+    models = [model, *(clone(model).set_params(seed=_seed(model) + k) for k in range(1, n_seeds))]
     if protocol == "honest":
-        choices = each_on_validation_classes(models, data, grid, n_folds, points, hooks) if select else [fixed()] * n_seeds
-        _train_as_chosen(models, choices, data, hooks)
+        selection: Selection = OnValidationClasses(n_folds, points) if select else Fixed()
+        choices = selection.choose(models, data, grid, hooks)
+        stages = [FINAL_STAGE + of_seed(models, place) for place in range(n_seeds)]
+        fit_together(models, choices, [data] * n_seeds, stages, hooks)
+    elif isinstance(model, TrainedClassifier):
+        choices = _train_the_authors_way(cast(Sequence[TrainedClassifier], models), data, workspace, points, hooks)
     else:
-        choices = _train_the_authors_way(models, data, workspace, points, hooks)
+        raise SettingsError(f"the paper's protocol chooses the number of tasks, and {type(model).__name__} has none.")
     results = [results_on_test(model, data) for model in models]
     model.record_ = RunRecord(
         kind="train",
         method=type(model).__name__,
         settings=model.get_params(),
-        seed=model.seed,
+        seed=_seed(model),
         protocol=protocol,
-        data=describe(data),
+        data=data.describe(),
         selection=choices[0].report,
         findings=_notable(findings),
         results=results[0],
         seeds=_over_seeds(models, choices, results) if n_seeds > 1 else {},
-        history=tuple(model.losses_),
-        engine=model.engine_,
+        history=tuple(getattr(model, "losses_", ())),
+        engine=getattr(model, "engine_", ""),
         wall_seconds=round(time.monotonic() - started, 1),
     )
     return model
 
 
 def run_adaptation(
-    model: CVC,
+    model: AdaptableClassifier,
     data: ZeroShotDataset,
     workspace: Path,
     unlabelled: ArrayLike | None = None,
@@ -97,91 +99,65 @@ def run_adaptation(
     n_folds: int = 1,
     findings: Iterable[Finding] = (),
     hooks: Sequence[Hook] = (),
-) -> CVC:
-    """Adapt a model to the unlabelled images of the unseen classes (Algorithm 2); the run record is its ``record_``.
+) -> AdaptableClassifier:
+    """Adapt a model to the unlabelled images of the unseen classes; the run record is its ``record_``.
 
     Without ``unlabelled`` the test images of the unseen classes serve; their labels are used to report how many pseudo
     labels were right, and for nothing else. Under the protocol ``honest`` adapting is rehearsed on validation classes, to
     choose the penalty on seen classes and the settings of ``grid``; under ``paper`` the round with the best H on test is kept.
     """
     _check_protocol(protocol, data, select, grid)
+    if protocol == "paper" and not isinstance(model, CVC):
+        raise SettingsError(f"the paper's protocol keeps the best round of Algorithm 2, which {type(model).__name__} has not.")
     if unlabelled is None and not len(data.test_unseen):
         raise DataError("there are no images of unseen classes to adapt to. Give their features (--unlabelled FILE).")
     started = time.monotonic()
-    chosen, choice = dict(settings or {}), fixed()
-    if protocol == "honest" and select:
-        choice = adaptation_on_validation_classes(model, data, chosen, grid, n_folds, hooks)
-        chosen |= choice.settings
-    report = choice.report
-    best = workspace / "best-on-test"
-    watch = [BestOnTest(data, best, Adaptation(**chosen).rounds)] if protocol == "paper" else []
-    adapted = model.adapt(
-        data.test_unseen.X if unlabelled is None else unlabelled,
-        data.unseen,
-        X_seen=data.train.X,
-        y_seen=data.train.y,
-        true_labels=data.test_unseen.y if unlabelled is None else None,
-        hooks=[*watch, *hooks],
-        **chosen,
-    )
+    selection: Selection = OnValidationClasses(n_folds) if protocol == "honest" and select else Fixed()
+    choice = selection.choose_adaptation(model, data, settings or {}, grid, hooks)
+    chosen = {**(settings or {}), **choice.settings}
+    images = data.test_unseen.X if unlabelled is None else unlabelled
+    seen = {"X_seen": data.train.X, "y_seen": data.train.y}
+    adapted: AdaptableClassifier
+    if isinstance(model, CVC):
+        truth = data.test_unseen.y if unlabelled is None else None
+        best = workspace / "best-on-test"
+        watch = [BestOnTest(data, best, Adaptation(**chosen).rounds)] if protocol == "paper" else []
+        adapted = model.adapt(images, data.unseen, **seen, true_labels=truth, hooks=[*watch, *hooks], **chosen)
+        chosen = asdict(adapted.adaptation_)
+        if protocol == "paper":
+            choice = Choice({}, report=BestOnTest.report(adapted.curve_))
+            adapted = _with_learned_weights_of(CVC.load(best), adapted)
+    else:
+        adapted = model.adapt(images, data.unseen, **seen, **chosen)
     if choice.seen_penalty is not None:
         adapted.set_params(seen_penalty=choice.seen_penalty)
-    if protocol == "paper":
-        report = BestOnTest.report(adapted.curve_)
-        adapted = _with_learned_weights_of(CVC.load(best), adapted)
     adapted.record_ = RunRecord(
         kind="adapt",
         method=type(adapted).__name__,
-        settings={**adapted.get_params(), "adaptation": asdict(adapted.adaptation_)},
-        seed=adapted.adaptation_.seed,
+        settings={**adapted.get_params(), "adaptation": chosen},
+        seed=chosen.get("seed", _seed(adapted)),
         protocol="paper" if "paper" in (protocol, model.record_ and model.record_.protocol) else "honest",
-        data=describe(data),
-        selection=report,
+        data=data.describe(),
+        selection=choice.report,
         findings=_notable(findings),
         results=results_on_test(adapted, data),
-        history=tuple(adapted.history_),
-        engine=adapted.engine_,
+        history=tuple(getattr(adapted, "history_", ())),
+        engine=getattr(adapted, "engine_", ""),
         parent=None if model.record_ is None else asdict(model.record_),
         wall_seconds=round(time.monotonic() - started, 1),
     )
     return adapted
 
 
-def results_on_test(model: CVC, data: ZeroShotDataset) -> dict[str, float | None]:
+def results_on_test(model: ZeroShotClassifier, data: ZeroShotDataset) -> dict[str, float | None]:
     """T1, U, S, H and AUSUC in percent; empty where the data have no test images."""
     if not len(data.test_seen) and not len(data.test_unseen):
         return {}
     return evaluate(model, data).summary()
 
 
-def describe(data: ZeroShotDataset) -> dict[str, Any]:
-    """What a record says about its data."""
-    return {
-        "name": data.name,
-        "fingerprints": dict(data.sources),
-        "options": dict(data.options),
-        "semantics": data.classes.use,
-        "images": {"train": len(data.train), "test_seen": len(data.test_seen), "test_unseen": len(data.test_unseen)},
-        "classes": {"seen": len(data.seen), "unseen": len(data.unseen)},
-        "features": int(data.features.shape[1]),
-    }
-
-
-def _train_as_chosen(models: Sequence[CVC], choices: Sequence[Choice], data: ZeroShotDataset, hooks: Sequence[Hook]) -> None:
-    def final(place: int) -> Run:
-        model, choice = models[place], choices[place]
-        model.set_params(**choice.settings)
-        if choice.seen_penalty is not None:
-            model.set_params(seen_penalty=choice.seen_penalty)
-        stage = FINAL_STAGE + of_seed(models, place)
-        images = data.train
-        return model.fitting(images.X, images.y, data.classes, hooks=hooks, stage=stage, stop_after=choice.stop_after)
-
-    train_together(partial(final, place) for place in range(len(models)))
-
-
 def _train_the_authors_way(
-    models: Sequence[CVC], data: ZeroShotDataset, workspace: Path, points: int, hooks: Sequence[Hook]
+    models: Sequence[TrainedClassifier], data: ZeroShotDataset, workspace: Path, points: int, hooks: Sequence[Hook]
 ) -> list[Choice]:
     folders = [workspace / f"best-on-test-{model.seed}" for model in models]
 
@@ -192,16 +168,18 @@ def _train_the_authors_way(
 
     train_together(partial(final, place) for place in range(len(models)))
     for model, folder in zip(models, folders, strict=True):
-        _with_learned_weights_of(CVC.load(folder), model)
+        _with_learned_weights_of(type(model).load(folder), model)
     return [Choice({}, report=BestOnTest.report(model.curve_)) for model in models]
 
 
-def _over_seeds(models: Sequence[CVC], choices: Sequence[Choice], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _over_seeds(
+    models: Sequence[ZeroShotClassifier], choices: Sequence[Choice], results: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """What came out for each seed, with mean and standard deviation over seeds (of a sample: divided by n - 1)."""
     names = [name for name, value in results[0].items() if value is not None]
     columns = {name: [result[name] for result in results] for name in names}
     return {
-        "seeds": [model.seed for model in models],
+        "seeds": [_seed(model) for model in models],
         "chosen": [choice.report.get("chosen", {}) for choice in choices],
         "results": list(results),
         "mean": {name: round(float(np.mean(column)), 2) for name, column in columns.items()},
@@ -209,7 +187,12 @@ def _over_seeds(models: Sequence[CVC], choices: Sequence[Choice], results: Seque
     }
 
 
-def _with_learned_weights_of(best: CVC, model: CVC) -> CVC:
+def _seed(model: ZeroShotClassifier) -> int:
+    """The seed of a method; 0 for one that draws nothing at random."""
+    return int(getattr(model, "seed", 0))
+
+
+def _with_learned_weights_of(best: Trained, model: Trained) -> Trained:
     """``model`` as it was when ``best`` was saved, with the history of its whole training."""
     model._take_arrays(best._arrays())
     return model

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sightunseen import protocols
 from sightunseen.dataset import Fold, ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError, SightUnseenError
 from sightunseen.evaluation import evaluate
+from sightunseen.methods import ESZSL, ZeroShotClassifier
 from sightunseen.methods.cvc import CVC
 from sightunseen.protocols import run_adaptation, run_training
 from sightunseen.records import RunRecord
-from sightunseen.selection import Choice, adaptation_on_validation_classes, fixed, on_validation_classes
+from sightunseen.selection import Fixed, OnTestData, OnValidationClasses
 from sightunseen.training import Hook, Training, loop
+from sightunseen.trials import Choice
 
 SETTINGS: dict[str, Any] = {"hidden": 32, "n_tasks": 300, "learning_rate": 1e-2, "device": "cpu"}
 GRID = {"learning_rate": [1e-8, 1e-2], "initial_scale": [10.0, 20.0]}
@@ -34,6 +35,11 @@ def scrambled(data: ZeroShotDataset) -> ZeroShotDataset:
     return replace(data, features=features, labels=labels)
 
 
+def choose(model: ZeroShotClassifier, data: ZeroShotDataset, grid: Any = None, n_folds: int = 1, points: int = 10) -> Choice:
+    """On validation classes."""
+    return OnValidationClasses(n_folds, points).choose([model], data, grid)[0]
+
+
 def without(data: ZeroShotDataset, *parts: str) -> ZeroShotDataset:
     return replace(data, **{f"{part}_rows": np.array([], dtype=np.intp) for part in parts})
 
@@ -48,7 +54,7 @@ def assert_same_weights(one: CVC, other: CVC) -> None:
 
 def test_test_images_have_no_say_in_an_honest_choice(small_world: ZeroShotDataset) -> None:
     one, other = (
-        on_validation_classes(CVC(**SETTINGS), data, {"initial_scale": [5.0, 20.0]}, n_folds=2, points=3)
+        choose(CVC(**SETTINGS), data, {"initial_scale": [5.0, 20.0]}, n_folds=2, points=3)
         for data in (small_world, scrambled(small_world))
     )
     assert one == other
@@ -66,14 +72,14 @@ def test_test_images_have_no_say_in_honest_training(small_world: ZeroShotDataset
 def test_test_images_have_no_say_in_an_honest_choice_of_adaptation(small_world: ZeroShotDataset) -> None:
     model = CVC(**SETTINGS).fit(small_world.train.X, small_world.train.y, small_world.classes)
     one, other = (
-        adaptation_on_validation_classes(model, data, ADAPTATION, {"threshold": [1.1, 1.5]})
+        OnValidationClasses().choose_adaptation(model, data, ADAPTATION, {"threshold": [1.1, 1.5]})
         for data in (small_world, scrambled(small_world))
     )
     assert one == other
 
 
 def test_the_best_entry_of_the_grid_is_chosen(small_world: ZeroShotDataset) -> None:
-    choice = on_validation_classes(CVC(**SETTINGS), small_world, GRID, points=3)
+    choice = choose(CVC(**SETTINGS), small_world, GRID, points=3)
     tried = choice.report["tried"]
     wanted = [{"learning_rate": r, "initial_scale": s} for r in GRID["learning_rate"] for s in GRID["initial_scale"]]
     assert sorted(map(str, (sorted(e["settings"].items()) for e in tried))) == sorted(str(sorted(w.items())) for w in wanted)
@@ -93,7 +99,7 @@ def test_the_best_entry_of_the_grid_is_chosen(small_world: ZeroShotDataset) -> N
 @pytest.mark.parametrize("tasks", [100, 300])
 def test_a_point_of_the_curve_is_what_training_to_it_gives(tasks: int, small_world: ZeroShotDataset) -> None:
     """T1 and H that selection reports, against a model trained to that point on the fold and evaluated there."""
-    choice = on_validation_classes(CVC(**SETTINGS, seen_penalty=0.3), small_world, points=3)
+    choice = choose(CVC(**SETTINGS, seen_penalty=0.3), small_world, points=3)
     (point,) = (p for p in choice.report["tried"][0]["points"] if p["tasks"] == tasks)
     (fold,) = small_world.validation_folds(1, seed=0)
     model = CVC(**SETTINGS, seen_penalty=0.3).fit(fold.train.X, fold.train.y, fold.classes, stop_after=tasks)
@@ -106,7 +112,7 @@ def test_a_point_of_the_curve_is_what_training_to_it_gives(tasks: int, small_wor
 
 
 def test_two_folds_are_averaged(small_world: ZeroShotDataset) -> None:
-    both = on_validation_classes(CVC(**SETTINGS), small_world, n_folds=2, points=1).report["tried"][0]["points"][-1]
+    both = choose(CVC(**SETTINGS), small_world, n_folds=2, points=1).report["tried"][0]["points"][-1]
     results = []
     for fold in small_world.validation_folds(2, seed=0):
         results.append(evaluate(CVC(**SETTINGS).fit(fold.train.X, fold.train.y, fold.classes), fold))
@@ -129,7 +135,7 @@ def test_the_final_model_is_trained_on_all_seen_classes_as_chosen(small_world: Z
 def test_the_adaptation_with_the_best_h_is_chosen(small_world: ZeroShotDataset) -> None:
     model = CVC(**SETTINGS).fit(small_world.train.X, small_world.train.y, small_world.classes)
     grid = {"learning_rate": [1e-9, 2e-3], "best_per_class": [2, 5]}
-    choice = adaptation_on_validation_classes(model, small_world, ADAPTATION, grid)
+    choice = OnValidationClasses().choose_adaptation(model, small_world, ADAPTATION, grid)
     tried = choice.report["tried"]
     assert len(tried) == 4
     best = tried[0]
@@ -161,14 +167,14 @@ def test_adaptation_is_chosen_on_models_trained_as_long_as_the_one_adapted(
     saved: bool, small_world: ZeroShotDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early = Choice({}, None, 100, {"by": "this test", "chosen": {"tasks": 100}})
-    monkeypatch.setattr(protocols, "each_on_validation_classes", lambda *_, **__: [early])
+    monkeypatch.setattr(OnValidationClasses, "choose", lambda *_, **__: [early])
     model = run_training(CVC(**SETTINGS), small_world, tmp_path)
     if saved:
         model.save(tmp_path / "model")
         model = CVC.load(tmp_path / "model")
     lengths: dict[str, int] = {}
     grid = {"threshold": [1.1]}
-    adaptation_on_validation_classes(model, small_world, ADAPTATION, grid, hooks=[Lengths(lengths)])
+    OnValidationClasses().choose_adaptation(model, small_world, ADAPTATION, grid, hooks=[Lengths(lengths)])
     assert lengths == {"validation, fold 1 of 1": 100, "rehearsal 1 of 1, fold 1 of 1": 40}
 
 
@@ -176,7 +182,7 @@ def test_too_few_classes_to_hold_some_out_is_said(small_world: ZeroShotDataset) 
     kept = np.isin(small_world.labels[small_world.train_rows], small_world.seen[:3])
     few = replace(small_world, train_rows=small_world.train_rows[kept])
     with pytest.raises(DataError, match="at least 4 seen classes"):
-        on_validation_classes(CVC(**SETTINGS), few)
+        choose(CVC(**SETTINGS), few)
 
 
 def test_classes_of_a_single_image_cannot_be_chosen_on_and_it_says_so(small_world: ZeroShotDataset) -> None:
@@ -184,14 +190,15 @@ def test_classes_of_a_single_image_cannot_be_chosen_on_and_it_says_so(small_worl
     _, first = np.unique(small_world.labels[small_world.train_rows], return_index=True)
     single = replace(small_world, train_rows=small_world.train_rows[first])
     with pytest.raises(SightUnseenError, match="image"):
-        on_validation_classes(CVC(**SETTINGS), single)
+        choose(CVC(**SETTINGS), single)
 
 
 # -- nothing chosen -----------------------------------------------------------------------------------------------------
 
 
 def test_fixed_settings_are_taken_as_they_are(small_world: ZeroShotDataset, tmp_path: Path) -> None:
-    assert (fixed().settings, fixed().stop_after) == ({}, None)
+    choice = Fixed().choose([CVC()], small_world)[0]
+    assert (choice.settings, choice.seen_penalty, choice.stop_after) == ({}, None, None)
     model = run_training(CVC(**SETTINGS), small_world, tmp_path, select=False)
     plain = CVC(**SETTINGS).fit(small_world.train.X, small_world.train.y, small_world.classes)
     assert_same_weights(model, plain)
@@ -408,5 +415,54 @@ def test_points_of_measurement_do_not_depend_on_what_is_trained_beside(
 ) -> None:
     monkeypatch.setattr(loop, "most_at_once", lambda _objective: 4)
     grid = {"n_tasks": [300, 250, 120]}  # shorter runs end within a chunk of the longer ones
-    tried = on_validation_classes(CVC(**SETTINGS), small_world, grid, n_folds, points=3).report["tried"]
+    tried = choose(CVC(**SETTINGS), small_world, grid, n_folds, 3).report["tried"]
     assert [[point["tasks"] for point in entry["points"]] for entry in tried] == [[100, 200, 300], [100, 200, 250], [100, 120]]
+
+
+# -- methods that are not trained step by step, and the oracle --------------------------------------------------------------
+
+
+def test_a_closed_form_is_chosen_by_the_h_that_plain_loops_find(small_world: ZeroShotDataset) -> None:
+    grid = {"feature_penalty": [1e-3, 1.0, 1e6], "semantic_penalty": [0.1, 10.0]}
+    model = ESZSL(feature_scaling="standard")
+    choice = choose(model, small_world, grid)
+    fold = small_world.validation_folds(1, seed=0)[0]
+    best = {}
+    for feature_penalty in grid["feature_penalty"]:
+        for semantic_penalty in grid["semantic_penalty"]:
+            settings = {"feature_penalty": feature_penalty, "semantic_penalty": semantic_penalty}
+            fitted = clone(model).set_params(**settings).fit(fold.train.X, fold.train.y, fold.classes)
+            curve = evaluate(fitted, fold).curve
+            h = max(2 * u * s / (u + s) if u + s else 0.0 for u, s in zip(curve.unseen, curve.seen, strict=True))
+            best[feature_penalty, semantic_penalty] = round(100 * h, 2)
+    chosen = choice.settings["feature_penalty"], choice.settings["semantic_penalty"]
+    assert best[chosen] == max(best.values())
+    assert choice.report["validation"]["H_at_best_penalty"] == best[chosen]
+    assert choice.stop_after is None
+
+
+def test_test_images_have_no_say_in_the_choice_for_a_closed_form(small_world: ZeroShotDataset) -> None:
+    grid = {"feature_penalty": [0.1, 1.0, 10.0]}
+    one, other = (choose(ESZSL(), data, grid, n_folds=2) for data in (small_world, scrambled(small_world)))
+    assert one == other
+
+
+def test_the_oracle_takes_the_best_h_on_test_and_says_so(small_world: ZeroShotDataset) -> None:
+    grid = {"feature_penalty": [1e-3, 1.0, 1e6]}
+    choice = OnTestData().choose([ESZSL()], small_world, grid)[0]
+    results = {
+        penalty: evaluate(
+            ESZSL(feature_penalty=penalty).fit(small_world.train.X, small_world.train.y, small_world.classes), small_world
+        ).summary()["H"]
+        for penalty in grid["feature_penalty"]
+    }
+    assert results[choice.settings["feature_penalty"]] == max(results.values())
+    assert "TEST" in choice.report["by"]
+    assert choice.seen_penalty is None
+
+
+def test_the_oracle_chooses_the_number_of_tasks_of_a_trained_method(small_world: ZeroShotDataset) -> None:
+    choice = OnTestData(points=3).choose([CVC(**SETTINGS)], small_world)[0]
+    points = choice.report["tried"][0]["points"]
+    assert [point["tasks"] for point in points] == [100, 200, 300]
+    assert choice.stop_after == max(points, key=lambda point: point["H"])["tasks"]

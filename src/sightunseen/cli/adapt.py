@@ -1,7 +1,8 @@
-"""Adapt a model to unlabelled images of its unseen classes (transductive, Algorithm 2)."""
+"""Adapt a model to unlabelled images of its unseen classes (transductive; of CVC, Algorithm 2)."""
 
 import argparse
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Adapt, save, and say what changed."""
-    from dataclasses import fields
-
     from sightunseen.cli._arguments import check_names, combinations, parse_grid, parse_settings
     from sightunseen.cli._data import load_unlabelled, open_examined
     from sightunseen.cli._run import long_work, prepare_output
@@ -32,27 +31,28 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.cli.evaluate import check_semantics, check_sizes, recorded_failures, say_if_other_data
     from sightunseen.errors import ModelError
     from sightunseen.files import sha256_of
-    from sightunseen.methods import load_model
+    from sightunseen.methods import AdaptableClassifier, load_model
     from sightunseen.methods.cvc import CVC
     from sightunseen.methods.transductive import Adaptation
     from sightunseen.presets import preset
-    from sightunseen.protocols import describe, results_on_test, run_adaptation
+    from sightunseen.protocols import results_on_test, run_adaptation
 
     workspace = prepare_output(args)
     model = load_model(args.model)
-    if not isinstance(model, CVC):
+    if not isinstance(model, AdaptableClassifier):
         raise ModelError(f"{args.model} holds a {type(model).__name__} model, which has no transductive form.")
     check_semantics(model, args)
     settings, grid = {**preset(args.preset).adaptation, **parse_settings(args.set)}, parse_grid(args.search)
-    check_names({**settings, **grid}, [field.name for field in fields(Adaptation)])
-    for combination in combinations(grid):
-        Adaptation(**{**settings, **combination})  # refuses what cannot be meant
+    check_names({**settings, **grid}, model.adaptation_settings())
+    if isinstance(model, CVC):
+        for combination in combinations(grid):
+            Adaptation(**{**settings, **combination})  # refuses what cannot be meant
     data, findings = open_examined(args, model.table_.use, [*args.allow, *recorded_failures(model)])
     say_if_other_data(model, data)
     check_sizes(model, data)
     unlabelled = None if args.unlabelled is None else load_unlabelled(args.unlabelled, model)
     images = None if args.unlabelled is None else sha256_of(args.unlabelled)
-    sources = {"model": sha256_of(args.model / "weights.safetensors"), "unlabelled": images, "data": describe(data)}
+    sources = {"model": sha256_of(args.model / "weights.safetensors"), "unlabelled": images, "data": data.describe()}
     options: dict[str, Any] = {
         "protocol": args.protocol,
         "select": args.select == "validation",
@@ -66,12 +66,15 @@ def run(args: argparse.Namespace) -> int:
     record = adapted.record_
     assert record is not None
     print_choice(record)
-    last = record.history[-1]
-    print(
-        f"{len(record.history)} rounds; {last['pool']} images trusted in the last one, {last['changed_labels']} labels changed"
-    )
+    if isinstance(model, CVC):
+        _print_last_round(record.history)
     if record.results:
         rows = {"inductive": results_on_test(model, data), "transductive": record.results}
         print_results(f"{data.name}, protocol {record.protocol}, percent", rows)
     print(f"saved {args.out} after {record.wall_seconds:.0f} s")
     return 0
+
+
+def _print_last_round(history: Sequence[Mapping[str, Any]]) -> None:
+    last = history[-1]
+    print(f"{len(history)} rounds; {last['pool']} images trusted in the last one, {last['changed_labels']} labels changed")

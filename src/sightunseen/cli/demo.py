@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.methods.cvc import CVC
     from sightunseen.model_files import was_written_here
     from sightunseen.predictions import ranked, write_predictions
-    from sightunseen.protocols import describe, run_adaptation, run_training
+    from sightunseen.protocols import run_adaptation, run_training
 
     if args.out.exists():
         ours = was_written_here(args.out / "model")
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
             raise StorageError(f"{args.out} exists. Choose another --out" + (", or give --overwrite." if ours else "."))
         shutil.rmtree(args.out)
     data = make_world(World(seed=args.seed))
-    sizes = describe(data)
+    sizes = data.describe()
     print(
         f"A synthetic world: {sizes['classes']['seen']} seen classes with {sizes['images']['train']:,} training images, and "
         f"{sizes['classes']['unseen']} unseen classes known only by {data.classes.vectors.shape[1]} attributes each."

@@ -12,6 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add_data_arguments(parser)
     add_run_arguments(parser)
+    parser.add_argument("--method", default="CVC", metavar="NAME", help="one of: sightunseen methods (default: CVC)")
     parser.add_argument("--points", type=positive, default=10, help="times the model is measured along training (default: 10)")
     parser.add_argument("--seed", type=int, default=0, help="all randomness follows from it (default: 0)")
     parser.add_argument(
@@ -29,18 +30,18 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.cli._arguments import check_names, combinations, parse_grid, parse_settings
     from sightunseen.cli._data import open_examined
     from sightunseen.cli._run import long_work, prepare_output
-    from sightunseen.methods.cvc import CVC
     from sightunseen.presets import preset
-    from sightunseen.protocols import describe, run_training
+    from sightunseen.protocols import run_training
 
     workspace = prepare_output(args)
-    chosen = preset(args.preset)
-    settings = {**chosen.settings, **parse_settings(args.set), "seed": args.seed, "device": args.device}
+    method, chosen = _method(args), preset(args.preset)
+    known = set(method._get_param_names())
+    own_options = {name: value for name, value in {"seed": args.seed, "device": args.device}.items() if name in known}
+    settings = {**chosen.settings, **parse_settings(args.set), **own_options}
     grid = parse_grid(args.search)
-    own_options = {"seed", "device"}
-    check_names({**parse_settings(args.set), **grid}, sorted(set(CVC._get_param_names()) - own_options))
+    check_names({**parse_settings(args.set), **grid}, sorted(known - {"seed", "device"}))
     for combination in combinations(grid):
-        CVC(**{**settings, **combination}).check_settings()
+        method(**{**settings, **combination}).check_settings()
     data, findings = open_examined(args, chosen.semantics, args.allow)
     options: dict[str, Any] = {
         "protocol": args.protocol,
@@ -50,17 +51,34 @@ def run(args: argparse.Namespace) -> int:
         "points": args.points,
         "n_seeds": args.seeds,
     }
-    with long_work(workspace, {"settings": settings, "data": describe(data), **options}) as hooks:
-        model = run_training(CVC(**settings), data, workspace, findings=findings, hooks=hooks, **options)
+    with long_work(workspace, {"method": args.method, "settings": settings, "data": data.describe(), **options}) as hooks:
+        model = run_training(method(**settings), data, workspace, findings=findings, hooks=hooks, **options)
     model.save(args.out)
     shutil.rmtree(workspace, ignore_errors=True)
     _report(model, args)
     return 0
 
 
+def _method(args: argparse.Namespace) -> Any:
+    """The class of the method asked for."""
+    from sightunseen.catalogue import CARDS
+    from sightunseen.errors import SettingsError
+    from sightunseen.methods import METHODS
+
+    if args.method not in CARDS:
+        raise SettingsError(f"there is no method '{args.method}'; there are {', '.join(CARDS)}. See: sightunseen methods")
+    method = METHODS[CARDS[args.method].estimator]
+    if args.preset != "fast" and method is not METHODS["CVC"]:
+        raise SettingsError(f"preset {args.preset} is one of CVC; {args.method} takes its settings by --set.")
+    if args.seeds > 1 and "seed" not in method._get_param_names():
+        raise SettingsError(f"{args.method} draws nothing at random: every seed gives the same model. Leave --seeds out.")
+    return method
+
+
 def _report(model: Any, args: argparse.Namespace) -> None:
     from sightunseen.cli._arguments import shown_data
     from sightunseen.cli._tables import print_choice, print_results
+    from sightunseen.methods import AdaptableClassifier
 
     record = model.record_
     print_choice(record)
@@ -70,7 +88,7 @@ def _report(model: Any, args: argparse.Namespace) -> None:
         print_results(title, _rows(record))
     of_seed = f", the model of seed {record.seed}," if record.seeds else ""
     print(f"saved {args.out}{of_seed} after {record.wall_seconds:.0f} s")
-    if record.results:
+    if record.results and isinstance(model, AdaptableClassifier):
         model_folder, adapted = shlex.quote(str(args.out)), shlex.quote(f"{args.out}-t")
         print(f"next: sightunseen adapt {model_folder} {shown_data(args)} --out {adapted}")
 
