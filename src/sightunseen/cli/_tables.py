@@ -9,6 +9,8 @@ from rich.table import Table
 
 from sightunseen.records import RunRecord
 
+LONGEST_LINE = 1000
+
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
@@ -16,8 +18,8 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A title and a table; text left, numbers right."""
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], fold: bool = True) -> None:
+    """A title and a table; text left, numbers right. Without ``fold`` lines are as long as they need to be."""
     table = Table(box=box.SIMPLE_HEAD)
     lines = [[_cell(value) for value in row] for row in rows]
     numeric = [all(_is_number(line[k]) for line in lines) for k in range(len(columns))]
@@ -25,7 +27,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for line in lines:
         table.add_row(*line)
-    console = _Console(markup=False, highlight=False)
+    console = _Console(markup=False, highlight=False, width=None if fold else LONGEST_LINE)
     console.print(title)
     console.print(table)
 

@@ -1,0 +1,180 @@
+"""A plan: data sets x methods x seeds x ways of choosing, read from TOML."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from importlib.resources import files
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from sightunseen.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE
+from sightunseen.checks import check_choice, check_whole
+from sightunseen.errors import SettingsError
+
+SELECTIONS = ("validation", "fixed", "oracle")
+GROUPS = ("all", INDUCTIVE, TRANSDUCTIVE)  # words that stand for many methods
+
+
+@dataclass(frozen=True)
+class DataEntry:
+    """A data set of the plan: where it is, which of its files to use, and what to compare it with.
+
+    ``published`` is the data set's name in published tables (default: the folder's); ``backbone`` is what its features come
+    from, and is marked in tables where it is not the published one.
+    """
+
+    path: str
+    features: str | None = None
+    splits: str | None = None
+    semantics: str | None = None
+    classes: str | None = None
+    published: str | None = None
+    backbone: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its rows in tables."""
+        return f"{Path(self.path).name} {self.features or ''}".strip()
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A method of the plan: a name of the catalogue, and what differs from its defaults.
+
+    ``search`` replaces the method's own search space; ``adaptation`` and ``adaptation_search`` are those of a transductive
+    method's ``adapt``. ``label`` tells variants of one method apart.
+    """
+
+    name: str
+    label: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    search: Mapping[str, Sequence[Any]] | None = None
+    adaptation: Mapping[str, Any] = field(default_factory=dict)
+    adaptation_search: Mapping[str, Sequence[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in CARDS:
+            raise SettingsError(f"there is no method '{self.name}'; there are {', '.join(CARDS)}. See: sightunseen methods")
+
+    @property
+    def shown(self) -> str:
+        """What tables call it."""
+        return self.label or self.name
+
+
+@dataclass(frozen=True)
+class Job:
+    """One cell of a plan: fit one method on one data set with one seed, chosen in one way."""
+
+    data: DataEntry
+    method: MethodEntry
+    seed: int
+    selection: str
+    folds: int
+
+    def __str__(self) -> str:
+        chosen = "" if self.selection == "validation" else f", {self.selection}"
+        return f"{self.data.name}, {self.method.shown}, seed {self.seed}{chosen}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run."""
+
+    data: tuple[DataEntry, ...]
+    methods: tuple[MethodEntry, ...]
+    seeds: int = 1
+    selections: tuple[str, ...] = ("validation",)
+    folds: int = 1
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        check_whole("seeds", self.seeds, 1)
+        check_whole("folds", self.folds, 1)
+        for selection in self.selections:
+            check_choice("selection", selection, SELECTIONS)
+        for what in ("data", "methods", "selections"):
+            if not getattr(self, what):
+                raise SettingsError(f"the plan names no {what}; it needs at least one.")
+        shown = [entry.shown for entry in self.methods]
+        repeated = sorted({name for name in shown if shown.count(name) > 1})
+        if repeated:
+            raise SettingsError(f"the plan has '{repeated[0]}' more than once. Give each variant a label of its own.")
+
+    def jobs(self) -> list[Job]:
+        """Every cell: data set by data set, seed by seed, so that a broken-off run has whole tables of the first seeds."""
+        cells = product(self.data, range(self.seeds), self.selections, self.methods)
+        return [Job(data, method, seed, selection, self.folds) for data, seed, selection, method in cells]
+
+
+def ready_plans() -> dict[str, str]:
+    """The plans that come with the package: name -> title."""
+    folder = files("sightunseen.benchmark") / "plans"
+    found = {file.name.removesuffix(".toml"): file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    return {name: str(tomllib.loads(text).get("title", "")) for name, text in sorted(found.items())}
+
+
+def read_plan(source: str | Path, data_folder: str | Path | None = None) -> Plan:
+    """The plan of a TOML file, or the ready plan of that name.
+
+    Paths of data sets are relative to ``data_folder``; without it to the file's own folder.
+    """
+    path = Path(source)
+    if path.is_file():
+        text, beside = path.read_text(encoding="utf-8"), path.parent
+    elif str(source) in ready_plans():
+        text, beside = (files("sightunseen.benchmark") / "plans" / f"{source}.toml").read_text(encoding="utf-8"), Path()
+        if data_folder is None:
+            raise SettingsError(
+                f"the ready plan '{source}' needs --data FOLDER: the folder that holds CUB, AWA1 and the others."
+            )
+    else:
+        raise SettingsError(
+            f"there is no plan {source}. Give a TOML file, or one of the ready plans: {', '.join(ready_plans())}."
+        )
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{source} is not TOML: {error}.") from error
+    return plan_of(content, Path(data_folder) if data_folder is not None else beside)
+
+
+def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
+    """The plan that a TOML file's content stands for."""
+    _check_keys("the plan", content, ("title", "seeds", "selection", "folds", "methods", "data", "method"))
+    data = [_entry(DataEntry, "[[data]]", table) for table in content.get("data", ())]
+    data = [replace(entry, path=str(data_folder / entry.path)) for entry in data]
+    named = content.get("methods", ())
+    named = [named] if isinstance(named, str) else named
+    methods = [MethodEntry(name) for word in named for name in _names(word)]
+    methods += [_entry(MethodEntry, "[[method]]", table) for table in content.get("method", ())]
+    selection = content.get("selection", "validation")
+    return Plan(
+        tuple(data),
+        tuple(methods),
+        content.get("seeds", 1),
+        (selection,) if isinstance(selection, str) else tuple(selection),
+        content.get("folds", 1),
+        content.get("title", ""),
+    )
+
+
+def _names(word: str) -> list[str]:
+    if word not in GROUPS:
+        return [word]
+    return [name for name, card in CARDS.items() if word in ("all", card.setting)]
+
+
+def _entry(kind: type[Any], where: str, table: Mapping[str, Any]) -> Any:
+    needed = "path" if kind is DataEntry else "name"
+    _check_keys(where, table, tuple(known.name for known in fields(kind)))
+    if needed not in table:
+        raise SettingsError(f"{where} of the plan lacks '{needed}'.")
+    return kind(**table)
+
+
+def _check_keys(where: str, table: Mapping[str, Any], allowed: Sequence[str]) -> None:
+    unknown = sorted(set(table) - set(allowed))
+    if unknown:
+        raise SettingsError(f"{where} has no '{unknown[0]}'; it may have {', '.join(allowed)}.")

@@ -1,0 +1,84 @@
+"""Plans: what they cross, what they refuse, and which paths they mean."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sightunseen.benchmark.plan import Plan, plan_of, read_plan, ready_plans
+from sightunseen.catalogue import CARDS
+from sightunseen.errors import SettingsError
+
+CONTENT: dict[str, Any] = {"methods": ["ESZSL", "ALE-tran"], "data": [{"path": "CUB", "features": "res50"}, {"path": "AWA1"}]}
+
+
+def test_jobs_are_the_product_of_all_it_names() -> None:
+    plan = plan_of({**CONTENT, "seeds": 3, "selection": ["validation", "oracle"]}, Path("data"))
+    jobs = plan.jobs()
+    assert len(jobs) == 2 * 2 * 3 * 2
+    assert len({str(job) for job in jobs}) == len(jobs)
+    assert {job.seed for job in jobs} == {0, 1, 2}
+
+
+def test_paths_are_relative_to_the_data_folder_or_else_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text('methods = "ESZSL"\n[[data]]\npath = "CUB"\n')
+    assert read_plan(tmp_path / "plan.toml").data[0].path == str(tmp_path / "CUB")
+    assert read_plan(tmp_path / "plan.toml", "/benchmarks").data[0].path == "/benchmarks/CUB"
+
+
+def test_words_stand_for_many_methods() -> None:
+    plan = plan_of({**CONTENT, "methods": "all"}, Path())
+    assert [entry.name for entry in plan.methods] == list(CARDS)
+    transductive = plan_of({**CONTENT, "methods": ["transductive"]}, Path())
+    assert {CARDS[entry.name].setting for entry in transductive.methods} == {"transductive"}
+
+
+def test_a_method_can_have_settings_of_its_own() -> None:
+    variant = {"name": "CVC", "label": "CVC, dot product", "settings": {"similarity": "dot"}}
+    plan = plan_of({**CONTENT, "methods": ["CVC"], "method": [variant]}, Path())
+    assert [entry.shown for entry in plan.methods] == ["CVC", "CVC, dot product"]
+    assert plan.methods[1].settings == {"similarity": "dot"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"methods": ["ESZL"]}, "no method 'ESZL'"),
+        ({"methods": ["ESZSL", "ESZSL"]}, "'ESZSL' more than once"),
+        ({"methods": []}, "names no methods"),
+        ({"data": []}, "names no data"),
+        ({"data": [{"features": "res50"}]}, "lacks 'path'"),
+        ({"data": [{"path": "CUB", "feature": "res50"}]}, "no 'feature'"),
+        ({"method": [{"label": "mine"}]}, "lacks 'name'"),
+        ({"seed": 3}, "no 'seed'"),
+        ({"seeds": 0}, "seeds must be"),
+        ({"seeds": True}, "seeds must be"),
+        ({"selection": "test"}, "selection must be one of"),
+        ({"folds": 1.5}, "folds must be"),
+    ],
+)
+def test_a_bad_plan_says_what_is_wrong(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        plan_of({**CONTENT, **change}, Path())
+
+
+def test_what_is_not_a_plan_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text("methods = [")
+    with pytest.raises(SettingsError, match="not TOML"):
+        read_plan(tmp_path / "plan.toml")
+    with pytest.raises(SettingsError, match="two-cores"):
+        read_plan(tmp_path / "no-such-plan.toml")
+
+
+@pytest.mark.parametrize("name", ["paper-tables", "two-cores"])
+def test_ready_plans_have_every_method(name: str) -> None:
+    assert ready_plans()[name]
+    plan = read_plan(name, "xlsa17/data")
+    assert isinstance(plan, Plan)
+    assert [entry.name for entry in plan.methods] == list(CARDS)
+    with pytest.raises(SettingsError, match="--data"):
+        read_plan(name)
+
+
+def test_the_plan_of_the_paper_has_its_five_data_sets() -> None:
+    assert {Path(entry.path).name for entry in read_plan("paper-tables", "d").data} == {"SUN", "CUB", "AWA1", "AWA2", "APY"}

@@ -1,0 +1,75 @@
+"""Published numbers are data: each against the others, and against the names of our own methods."""
+
+import itertools
+
+import pytest
+
+from sightunseen.benchmark.published import Published, published, published_row
+from sightunseen.catalogue import CARDS
+
+
+def possible(value: float) -> tuple[float, float]:
+    """What a number printed with one decimal may have been."""
+    return max(value - 0.05, 0.0), value + 0.05
+
+
+COMPLETE = [row for row in published() if None not in (row.numbers["U"], row.numbers["S"], row.numbers["H"])]
+
+
+@pytest.mark.parametrize("row", COMPLETE, ids=lambda row: f"{row.method} {row.data}")
+def test_h_is_the_harmonic_mean_of_u_and_s_as_far_as_they_were_printed(row: Published) -> None:
+    u, s, h = (float(row.numbers[name] or 0) for name in ("U", "S", "H"))
+    corners = [2 * a * b / (a + b) if a + b else 0.0 for a, b in itertools.product(possible(u), possible(s))]
+    assert min(corners) <= h + 0.1  # Relation Net on AwA2: its last digit was cut off, not rounded
+    assert h - 0.05 <= max(corners)
+
+
+def test_numbers_are_percentages() -> None:
+    values = [value for row in published() for value in row.numbers.values() if value is not None]
+    assert all(0 <= value <= 100 for value in values)
+    assert max(values) > 1
+
+
+def test_the_tables_of_the_paper_are_whole() -> None:
+    rows = {(row.method, row.data) for row in published() if row.table == "Table 3"}
+    methods = {method for method, _ in rows}
+    assert len(methods) == 14
+    assert {data for method, data in rows if method == "CVC"} == {"SUN", "CUB", "AWA1", "AWA2", "APY"}
+    assert len(rows) == 14 * 5 - 2 - 1 - 1 - 2  # Relation Net lacks SUN and aPY, SP-AEN and PSR AwA1, f-CLSWGAN AwA2 and aPY
+    assert {row.method for row in published() if row.table == "Table 4"} == {
+        *("ALE-tran", "GFZSL-tran", "DSRL", "QFSL", "CVC-tran-XE", "CVC-tran-GXE")
+    }
+
+
+def test_no_row_stands_twice() -> None:
+    names = [(row.method, row.data) for row in published()]
+    assert len(set(names)) == len(names)
+
+
+def test_every_method_of_ours_finds_its_published_rows_in_its_setting() -> None:
+    for name, card in CARDS.items():
+        row = published_row(name, "CUB")
+        assert row is not None, name
+        assert row.setting == card.setting
+
+
+@pytest.mark.parametrize(
+    ("method", "data", "numbers"),
+    [  # read off the paper's printed tables
+        ("CVC", "AWA1", (70.9, 62.7, 77.0, 69.1)),
+        ("ESZSL", "CUB", (53.9, 12.6, 63.8, 21.0)),
+        ("DEM", "APY", (35.0, 11.1, 75.1, 19.4)),
+        ("CVC-tran-GXE", "CUB", (61.3, 57.0, 68.7, 62.3)),
+        ("ALE-tran", "AWA1", (65.6, 25.9, None, None)),
+        ("CN-ZSL", "SUN", (None, 44.7, 41.6, 43.1)),
+    ],
+)
+def test_rows_are_those_of_the_paper(method: str, data: str, numbers: tuple[float | None, ...]) -> None:
+    row = published_row(method, data)
+    assert row is not None
+    assert tuple(row.numbers.values()) == numbers
+
+
+def test_a_method_that_was_not_published_has_no_row() -> None:
+    assert published_row("RelationNetwork", "SUN") is None
+    assert published_row("CVC", "my photos") is None

@@ -1,0 +1,234 @@
+"""Running plans in real processes: resumed, killed, failing and lacking data."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sightunseen.benchmark.plan import Plan, plan_of
+from sightunseen.benchmark.runner import run_plan
+from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Store
+from sightunseen.benchmark.work import POINTS, base_identity_of, carry_out, identity_of, record_as_dict
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.evaluation import evaluate
+from sightunseen.methods import ESZSL, ZeroShotClassifier
+from sightunseen.selection import OnValidationClasses
+
+FAST = {"name": "ESZSL", "search": {"feature_penalty": [1.0, 10.0]}}
+BROKEN = {"name": "SAE", "settings": {"seen_penalty": "much"}}
+
+
+@pytest.fixture(scope="module")
+def data_folder(small_world: ZeroShotDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the tables of a small world."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "world").mkdir()
+    split = np.full(len(small_world.labels), "train", dtype="<U11")
+    split[small_world.test_seen_rows], split[small_world.test_unseen_rows] = "test_seen", "test_unseen"
+    np.savez(folder / "world" / "features.npz", X=small_world.features, y=small_world.labels, split=split)
+    table = small_world.classes
+    lines = [",".join(["class", *(table.attribute_names or ())])]
+    lines += [",".join([str(label), *map(str, vector)]) for label, vector in zip(table.labels, table.vectors, strict=True)]
+    (folder / "world" / "classes.csv").write_text("\n".join(lines))
+    return folder
+
+
+@pytest.fixture
+def plan(data_folder: Path) -> Callable[..., Plan]:
+    def make(*methods: dict[str, Any], **others: Any) -> Plan:
+        return plan_of({"method": list(methods), "data": [{"path": "world"}], **others}, data_folder)
+
+    return make
+
+
+def test_a_run_goes_on_where_the_last_one_stopped(plan: Callable[..., Plan], tmp_path: Path) -> None:
+    store, said = Store(tmp_path / "results"), list[str]()
+    assert run_plan(plan(FAST, seeds=2), store) == {DONE: 2, FAILED: 0, SKIPPED: 0}
+    before = {path: path.stat().st_mtime_ns for path in store.jobs.iterdir()}
+    assert run_plan(plan(FAST, seeds=3), store, tell=said.append) == {DONE: 3, FAILED: 0, SKIPPED: 0}
+    assert all(path.stat().st_mtime_ns == when for path, when in before.items())
+    assert len(list(store.jobs.iterdir())) == 3
+    assert said[0].startswith("2 of 3 jobs were settled before")
+
+
+def test_a_failed_job_keeps_its_error_and_stops_nothing(plan: Callable[..., Plan], tmp_path: Path) -> None:
+    store, said = Store(tmp_path / "results"), list[str]()
+    both = plan(BROKEN, FAST)
+    assert run_plan(both, store) == {DONE: 1, FAILED: 1, SKIPPED: 0}
+    failed = next(outcome for outcome in store.outcomes().values() if outcome.state == FAILED)
+    assert "seen_penalty must be a number" in failed.reason
+    assert run_plan(both, store, tell=said.append) == {DONE: 1, FAILED: 1, SKIPPED: 0}
+    assert "--retry" in said[0]
+    assert run_plan(both, store, retry=True, tell=said.append) == {DONE: 1, FAILED: 1, SKIPPED: 0}
+    assert said[-1].startswith("[2/2] failed: world, SAE")
+
+
+def test_missing_data_are_skipped_and_tried_again(plan: Callable[..., Plan], tmp_path: Path, data_folder: Path) -> None:
+    store, elsewhere = Store(tmp_path / "results"), tmp_path / "elsewhere"
+    content = {"method": [FAST], "data": [{"path": "world"}]}
+    assert run_plan(plan_of(content, elsewhere), store) == {DONE: 0, FAILED: 0, SKIPPED: 1}
+    (outcome,) = store.outcomes().values()
+    assert "no file or folder" in outcome.reason
+    elsewhere.symlink_to(data_folder)
+    assert run_plan(plan_of(content, elsewhere), store) == {DONE: 1, FAILED: 0, SKIPPED: 0}
+    assert [outcome.state for outcome in store.outcomes().values()] == [DONE]
+    # The same data at another place are the same job.
+    assert run_plan(plan(FAST), store) == {DONE: 1, FAILED: 0, SKIPPED: 0}
+    assert len(store.outcomes()) == 1
+
+
+def test_the_identity_is_what_changes_the_answer(plan: Callable[..., Plan]) -> None:
+    (job,) = plan(FAST).jobs()
+    changed = [
+        plan({**FAST, "settings": {"semantic_penalty": 0.5}}),
+        plan({**FAST, "search": {"feature_penalty": [1.0]}}),
+        plan(FAST, selection="oracle"),
+        plan(FAST, folds=2),
+        plan({**FAST, "name": "SAE", "search": {}}),
+    ]
+    identities = [json.dumps(identity_of(one.jobs()[0]), sort_keys=True) for one in (plan(FAST), *changed)]
+    identities.append(json.dumps(identity_of(plan(FAST, seeds=2).jobs()[1]), sort_keys=True))
+    assert len(set(identities)) == len(identities)
+    named = plan({**FAST, "label": "another name"}).jobs()[0]
+    assert identity_of(named) == identity_of(job)
+
+
+def test_a_job_does_what_plain_python_does(plan: Callable[..., Plan], small_world: ZeroShotDataset) -> None:
+    (job,) = plan(FAST).jobs()
+    record = carry_out(job)
+    model = ESZSL()
+    choice = OnValidationClasses(1, POINTS, seed=0).choose([model], small_world, FAST["search"])[0]
+    model.set_params(**choice.settings, seen_penalty=choice.seen_penalty)
+    model.fit(small_world.train.X, small_world.train.y, small_world.classes)
+    summary = evaluate(model, small_world).summary()
+    assert {name: record.results[name] for name in summary} == summary
+    plain = evaluate(model.set_params(seen_penalty=0.0), small_world).summary()
+    assert {name: record.results[f"{name}_plain"] for name in ("U", "S", "H")} == {n: plain[n] for n in ("U", "S", "H")}
+
+
+def test_an_oracle_is_recorded_as_one(plan: Callable[..., Plan]) -> None:
+    (job,) = plan(FAST, selection="oracle").jobs()
+    record = carry_out(job)
+    assert record.protocol == "paper"
+    assert "TEST" in record.selection["by"]
+
+
+def test_a_transductive_job_adapts(plan: Callable[..., Plan]) -> None:
+    quick = {"hidden": 32, "n_tasks": 100, "learning_rate": 1e-2, "device": "cpu"}
+    adaptation = {"rounds": 2, "tasks_per_round": 10}
+    inductive, transductive = (
+        carry_out(plan({"name": name, "settings": quick, "search": {}, **others}).jobs()[0])
+        for name, others in (("CVC", {}), ("CVC-tran-XE", {"adaptation": adaptation, "adaptation_search": {}}))
+    )
+    assert transductive.selection["adaptation"]["settings"] == {"loss": "xe", **adaptation}
+    assert {k: v for k, v in transductive.selection.items() if k != "adaptation"} == inductive.selection
+    assert transductive.results != inductive.results
+
+
+def test_a_choice_made_by_the_inductive_job_is_not_made_again(
+    plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = {"settings": {"hidden": 32, "n_tasks": 100, "learning_rate": 1e-2, "device": "cpu"}}
+    search = {"search": {"initial_scale": [5.0, 20.0]}}
+    adaptation = {"adaptation": {"rounds": 2, "tasks_per_round": 10}, "adaptation_search": {}}
+    first = plan({"name": "CVC", **quick, **search}).jobs()[0]
+    second = plan({"name": "CVC-tran-GXE", **quick, **search, **adaptation}).jobs()[0]
+    assert base_identity_of(identity_of(second)) == identity_of(first)
+    assert base_identity_of(identity_of(first)) is None
+    base, whole = record_as_dict(carry_out(first)), carry_out(second)
+    monkeypatch.setattr(OnValidationClasses, "choose", None)
+    begun = carry_out(second, base)
+    assert (begun.results, begun.settings, begun.selection) == (whole.results, whole.settings, whole.selection)
+
+
+def test_a_killed_run_loses_at_most_the_job_in_hand(data_folder: Path, tmp_path: Path) -> None:
+    """SIGKILL after the first outcome; the second run repeats nothing that was done and leaves no worker behind."""
+    content = 'seeds = 4\n[[method]]\nname = "ESZSL"\nsearch = { feature_penalty = [1.0, 10.0] }\n[[data]]\npath = "world"\n'
+    (tmp_path / "plan.toml").write_text(content)
+    command = [sys.executable, "-m", "sightunseen.cli", "benchmark", "run", str(tmp_path / "plan.toml")]
+    command += ["--data", str(data_folder), "--out", str(tmp_path / "results"), "--jobs", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as first:
+        assert first.stderr is not None
+        assert first.stderr.readline().startswith("[1/4]")
+        first.kill()
+    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "results" / "jobs").glob("[!.]*.json")}
+    assert 1 <= len(done) < 4
+    deadline = time.monotonic() + 30
+    while _alive(first.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _alive(first.pid)
+    second = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "4 done, 0 failed, 0 skipped" in second.stdout
+    assert second.stderr.count("ESZSL, seed") == 4 - len(done)
+    assert all(path.stat().st_mtime_ns == when for path, when in done.items())
+
+
+def _alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_worker_that_dies_takes_only_its_job_along(
+    plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The workers import this module anew, as a site customisation would make them: a method that kills its process.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal\nfrom sightunseen.methods import SAE\n"
+        "SAE.fit = lambda self, *arguments, **others: os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    store = Store(tmp_path / "results")
+    counts = run_plan(plan({"name": "SAE"}, FAST), store)
+    assert counts == {DONE: 1, FAILED: 1, SKIPPED: 0}
+    failed = next(outcome for outcome in store.outcomes().values() if outcome.state == FAILED)
+    assert "the process died" in failed.reason
+
+
+def test_ctrl_c_stops_at_once_and_says_how_to_go_on(data_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text('seeds = 50\nmethods = "CVC"\n[[data]]\npath = "world"\n')
+    command = [sys.executable, "-m", "sightunseen.cli", "benchmark", "run", str(tmp_path / "plan.toml")]
+    command += ["--data", str(data_folder), "--out", str(tmp_path / "results")]
+    options: dict[str, Any] = {"text": True, "start_new_session": True, "preexec_fn": _listen_to_ctrl_c}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, **options) as run:
+        assert run.stderr is not None
+        run.stderr.readline()
+        os.killpg(run.pid, signal.SIGINT)
+        _, said = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert "The same command goes on" in said
+    assert "Traceback" not in said
+
+
+def _listen_to_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_every_name_of_the_catalogue_has_its_class() -> None:
+    from sightunseen.catalogue import CARDS
+    from sightunseen.methods import METHODS, AdaptableClassifier
+
+    assert {card.estimator for card in CARDS.values()} == set(METHODS)
+    for name, card in CARDS.items():
+        kind = METHODS[card.estimator]
+        assert issubclass(kind, ZeroShotClassifier)
+        if card.setting == "transductive":
+            assert issubclass(kind, AdaptableClassifier), name
+
+
+def test_search_spaces_name_settings_of_their_methods() -> None:
+    from sightunseen.methods import METHODS
+
+    for name, kind in METHODS.items():
+        assert set(kind.search_space) <= set(kind().get_params()), name
+        assert all(len(values) > 0 for values in kind.search_space.values())
