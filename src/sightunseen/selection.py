@@ -3,26 +3,30 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from sklearn.base import clone
 
-from sightunseen.dataset import Fold, ZeroShotDataset
+from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError
 from sightunseen.methods import AdaptableClassifier, ZeroShotClassifier
 from sightunseen.training import Hook, Training
-from sightunseen.trials import POINTS, Choice, Grid, Measurements, Tried, fit_together, try_adaptations, try_settings
+from sightunseen.trials import POINTS, Choice, Grid, Measurements, Part, Tried, fit_together, try_adaptations, try_settings
 
 
-class Selection(Protocol):
-    """A way to choose settings, number of tasks and penalty on seen classes. ``grid`` are the settings to choose among."""
+class Selection:
+    """A way to choose settings, number of tasks and penalty on seen classes: try them on some parts, take the best."""
 
     name: ClassVar[str]
+    points: int = POINTS
 
     def choose(
         self, models: Sequence[ZeroShotClassifier], data: ZeroShotDataset, grid: Grid | None = None, hooks: Sequence[Hook] = ()
     ) -> list[Choice]:
-        """Choose for models of several seeds, each for itself."""
+        """Choose among the settings of the grid for models of several seeds, each for itself."""
+        parts = [self._parts(model, data) for model in models]
+        tried = try_settings(models, parts, grid, self.points, hooks)
+        return [self._best(*pair) for pair in zip(tried, parts, strict=True)]
 
     def choose_adaptation(
         self,
@@ -32,42 +36,49 @@ class Selection(Protocol):
         grid: Grid | None = None,
         hooks: Sequence[Hook] = (),
     ) -> Choice:
-        """Choose how to adapt a model; ``settings`` are given, those of ``grid`` are to be chosen."""
+        """Choose how to adapt a fitted model; ``settings`` are given, those of the grid are to be chosen."""
+        parts = self._parts(model, data)
+        return self._best(try_adaptations(self._fitted(model, parts, hooks), parts, settings, grid, hooks), parts)
+
+    def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset) -> Sequence[Part]:
+        """What is fitted and measured on."""
+        raise NotImplementedError
+
+    def _fitted(
+        self, model: AdaptableClassifier, parts: Sequence[Part], hooks: Sequence[Hook]
+    ) -> Sequence[AdaptableClassifier]:
+        """Models like this one, each fitted on a part, ready to be adapted."""
+        raise NotImplementedError
+
+    def _best(self, tried: Tried, parts: Sequence[Part]) -> Choice:
+        """The choice that follows from what was measured."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Fixed:
+class Fixed(Selection):
     """Nothing is chosen: the settings are taken as they are."""
 
-    name: ClassVar[str] = "fixed"
+    name = "fixed"
 
-    def choose(
-        self, models: Sequence[ZeroShotClassifier], data: ZeroShotDataset, grid: Grid | None = None, hooks: Sequence[Hook] = ()
-    ) -> list[Choice]:
+    def choose(self, models: Sequence[ZeroShotClassifier], *_: Any, **__: Any) -> list[Choice]:
         """The settings as they are."""
-        return [self._choice() for _ in models]
+        return [self._as_given() for _model in models]
 
-    def choose_adaptation(
-        self,
-        model: AdaptableClassifier,
-        data: ZeroShotDataset,
-        settings: Mapping[str, Any],
-        grid: Grid | None = None,
-        hooks: Sequence[Hook] = (),
-    ) -> Choice:
+    def choose_adaptation(self, *_: Any, **__: Any) -> Choice:
         """The settings as they are."""
-        return self._choice()
+        return self._as_given()
 
-    def _choice(self) -> Choice:
+    def _as_given(self) -> Choice:
         return Choice({}, report={"by": "nobody: the settings are those given"})
 
 
 @dataclass(frozen=True)
-class OnValidationClasses:
+class OnValidationClasses(Selection):
     """Every setting is tried on folds whose validation classes play the unseen ones; test images take no part.
 
     Chosen together: the setting, the number of tasks and the penalty on seen classes, by the H they reach on validation
-    classes and held-out images of the training classes, averaged over folds.
+    classes and held-out images of the training classes, averaged over folds. Adapting is rehearsed there: on each fold a
+    model is trained as the one to be adapted was, and adapted to the validation classes.
     """
 
     name: ClassVar[str] = "validation"
@@ -75,28 +86,7 @@ class OnValidationClasses:
     points: int = POINTS
     seed: int | None = None  # of the folds; None: each model's own
 
-    def choose(
-        self, models: Sequence[ZeroShotClassifier], data: ZeroShotDataset, grid: Grid | None = None, hooks: Sequence[Hook] = ()
-    ) -> list[Choice]:
-        """Choose for models of several seeds, each for itself; all that is tried is trained together where it can be."""
-        folds = [self._folds(model, data) for model in models]
-        tried = try_settings(models, folds, grid, self.points, hooks)
-        return [self._best(*pair) for pair in zip(tried, folds, strict=True)]
-
-    def choose_adaptation(
-        self,
-        model: AdaptableClassifier,
-        data: ZeroShotDataset,
-        settings: Mapping[str, Any],
-        grid: Grid | None = None,
-        hooks: Sequence[Hook] = (),
-    ) -> Choice:
-        """Rehearse: on each fold train as ``model`` was trained, then adapt to the validation classes."""
-        folds = self._folds(model, data)
-        starts = _trained_like(model, folds, hooks)
-        return self._best(try_adaptations(starts, folds, settings, grid, hooks), folds)
-
-    def _folds(self, model: ZeroShotClassifier, data: ZeroShotDataset) -> list[Fold]:
+    def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset) -> Sequence[Part]:
         folds = data.validation_folds(self.n_folds, getattr(model, "seed", 0) if self.seed is None else self.seed)
         if not all(len(fold.test_seen) for fold in folds):
             raise DataError(
@@ -105,13 +95,22 @@ class OnValidationClasses:
             )
         return folds
 
-    def _best(self, tried: Tried, folds: Sequence[Fold]) -> Choice:
+    def _fitted(
+        self, model: AdaptableClassifier, parts: Sequence[Part], hooks: Sequence[Hook]
+    ) -> Sequence[AdaptableClassifier]:
+        models: list[AdaptableClassifier] = [clone(model) for _ in parts]
+        as_long = Choice({}, stop_after=getattr(model, "n_tasks_", None) or None)
+        stages = [f"validation, fold {k + 1} of {len(parts)}" for k in range(len(parts))]
+        fit_together(models, [as_long] * len(parts), parts, stages, hooks)
+        return models
+
+    def _best(self, tried: Tried, parts: Sequence[Part]) -> Choice:
         entry = max(tried, key=lambda entry: best_point(entry)["H_at_best_penalty"])
         settings, point = entry["settings"], best_point(entry)
         tasks = {"tasks": point["tasks"]} if "tasks" in point else {}
         report = {
             "by": "H on validation classes",
-            "folds": _sizes(folds),
+            "folds": [_sizes(part) for part in parts],
             "tried": tried,
             "chosen": {**settings, **tasks, "seen_penalty": point["best_penalty"]},
             "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
@@ -120,30 +119,21 @@ class OnValidationClasses:
 
 
 @dataclass(frozen=True)
-class OnTestData:
+class OnTestData(Selection):
     """What most public code does: the setting and the number of tasks with the best H on the TEST data. An oracle."""
 
     name: ClassVar[str] = "oracle"
     points: int = POINTS
 
-    def choose(
-        self, models: Sequence[ZeroShotClassifier], data: ZeroShotDataset, grid: Grid | None = None, hooks: Sequence[Hook] = ()
-    ) -> list[Choice]:
-        """Choose by the test data."""
-        return [self._best(tried) for tried in try_settings(models, [[data]] * len(models), grid, self.points, hooks)]
+    def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset) -> Sequence[Part]:
+        return [data]
 
-    def choose_adaptation(
-        self,
-        model: AdaptableClassifier,
-        data: ZeroShotDataset,
-        settings: Mapping[str, Any],
-        grid: Grid | None = None,
-        hooks: Sequence[Hook] = (),
-    ) -> Choice:
-        """Choose by the test data."""
-        return self._best(try_adaptations([model], [data], settings, grid, hooks))
+    def _fitted(
+        self, model: AdaptableClassifier, parts: Sequence[Part], hooks: Sequence[Hook]
+    ) -> Sequence[AdaptableClassifier]:
+        return [model]
 
-    def _best(self, tried: Tried) -> Choice:
+    def _best(self, tried: Tried, parts: Sequence[Part]) -> Choice:
         entry = max(tried, key=lambda entry: _best_on_test(entry["points"])["H"])
         settings, point = entry["settings"], dict(_best_on_test(entry["points"]))
         report = {"by": "H on the TEST data (an oracle)", "chosen": {**settings, **point}, "tried": tried}
@@ -153,15 +143,6 @@ class OnTestData:
 def best_point(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The point of a tried setting at which H on validation classes is best."""
     return dict(max(entry["points"], key=lambda point: point["H_at_best_penalty"]))
-
-
-def _trained_like(model: AdaptableClassifier, folds: Sequence[Fold], hooks: Sequence[Hook]) -> list[AdaptableClassifier]:
-    """Models with the settings of ``model``, trained on each fold for as many tasks."""
-    starts: list[AdaptableClassifier] = [clone(model) for _ in folds]
-    as_long = Choice({}, stop_after=getattr(model, "n_tasks_", None) or None)
-    stages = [f"validation, fold {k + 1} of {len(folds)}" for k in range(len(folds))]
-    fit_together(starts, [as_long] * len(folds), folds, stages, hooks)
-    return starts
 
 
 class BestOnTest(Measurements):
@@ -190,5 +171,5 @@ def _best_on_test(curve: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return max(curve, key=lambda point: point["H"])
 
 
-def _sizes(folds: Sequence[Fold]) -> list[dict[str, int]]:
-    return [{"training_classes": len(f.seen), "validation_classes": len(f.unseen), "images": len(f.train)} for f in folds]
+def _sizes(part: Part) -> dict[str, int]:
+    return {"training_classes": len(part.seen), "validation_classes": len(part.unseen), "images": len(part.train)}

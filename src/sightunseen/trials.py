@@ -18,14 +18,15 @@ from sightunseen.training import Hook, Run, Training, train_together
 
 POINTS = 10  # along training at which a model is measured
 
-Grid = Mapping[str, Sequence[Any]]
+Grid = Mapping[str, Sequence[Any]]  # settings to choose among
+Part = Fold | ZeroShotDataset  # what is fitted and measured on
 Tried = list[dict[str, Any]]  # a setting each, with the points at which it was measured
 
 
 class Measurements(Hook):
     """Measure the model on a fold, or on test data, at evenly spaced points along training."""
 
-    def __init__(self, data: ZeroShotDataset | Fold, points: int = POINTS) -> None:
+    def __init__(self, data: Part, points: int = POINTS) -> None:
         self.data = data
         self.points = points
 
@@ -39,7 +40,7 @@ class Measurements(Hook):
         training.curve.append({"tasks": training.tasks_done, "loss": training.losses[-1][1], **measured})
 
 
-def measure(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> dict[str, Any]:
+def measure(model: ZeroShotClassifier, data: Part) -> dict[str, Any]:
     """T1, U, S, H, AUSUC, and the penalty on seen classes at which H is best, with that H."""
     result = evaluate(model, data)
     measured: dict[str, Any] = dict(result.summary())
@@ -62,7 +63,7 @@ class Choice:
 
 def try_settings(
     models: Sequence[ZeroShotClassifier],
-    parts: Sequence[Sequence[Fold | ZeroShotDataset]],
+    parts: Sequence[Sequence[Part]],
     grid: Grid | None,
     points: int = POINTS,
     hooks: Sequence[Hook] = (),
@@ -105,7 +106,7 @@ def try_settings(
 
 def try_adaptations(
     starts: Sequence[AdaptableClassifier],
-    parts: Sequence[Fold | ZeroShotDataset],
+    parts: Sequence[Part],
     settings: Mapping[str, Any],
     grid: Grid | None,
     hooks: Sequence[Hook] = (),
@@ -153,7 +154,7 @@ def try_adaptations(
 def fit_together(
     models: Sequence[ZeroShotClassifier],
     choices: Sequence[Choice],
-    parts: Sequence[Fold | ZeroShotDataset],
+    parts: Sequence[Part],
     stages: Sequence[str],
     hooks: Sequence[Hook] = (),
 ) -> None:

@@ -17,7 +17,7 @@ from sightunseen.dataset import ZeroShotDataset
 
 Run = Callable[[str], tuple[int, str, str]]
 
-COMMANDS = ("inspect", "train", "evaluate", "adapt", "predict", "demo")
+COMMANDS = ("inspect", "train", "evaluate", "adapt", "predict", "methods", "benchmark", "demo")
 NUMBERS = ("T1", "U", "S", "H", "AUSUC")
 QUICK = "--set hidden=32 --set n_tasks=200"
 BRIEF = "--set rounds=2 --set tasks_per_round=20"

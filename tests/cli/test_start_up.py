@@ -8,7 +8,7 @@ import pytest
 
 HEAVY = {"torch", "numpy", "scipy", "sklearn", "pyarrow", "rich", "safetensors"}
 CLI = ("-m", "sightunseen.cli")
-COMMANDS = ("inspect", "train", "evaluate", "adapt", "predict", "demo")
+COMMANDS = ("inspect", "train", "evaluate", "adapt", "predict", "methods", "benchmark", "demo")
 
 
 def imported(*arguments: str) -> set[str]:
@@ -35,6 +35,14 @@ def test_inspecting_data_never_imports_torch(desk: Path) -> None:
     found = imported(*CLI, "inspect", "data")
     assert "numpy" in found
     assert "torch" not in found
+
+
+def test_listing_methods_and_showing_results_never_import_torch(desk: Path) -> None:
+    assert "torch" not in imported(*CLI, "methods")
+    Path("results/jobs").mkdir(parents=True)
+    found = imported(*CLI, "benchmark", "show", "results")
+    assert "rich" in found
+    assert not found & {"torch", "sklearn", "scipy"}
 
 
 @pytest.mark.parametrize("line", ["--help", "train --help", "inspect data", "inspect data --json"])

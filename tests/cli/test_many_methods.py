@@ -1,0 +1,158 @@
+"""Other methods than CVC, and the benchmark, on the command line."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sightunseen.catalogue import CARDS
+
+Run = Callable[[str], tuple[int, str, str]]
+
+PLAN = """
+seeds = 2
+methods = ["ESZSL"]
+[[method]]
+name = "GFZSL-tran"
+adaptation_search = { mean_images = [10.0] }
+search = { mean_penalty = [0.1] }
+[[data]]
+path = "data"
+[[data]]
+path = "no-such-data"
+"""
+
+
+def succeed(run: Run, line: str) -> str:
+    code, out, err = run(line)
+    assert code == 0, err
+    return out
+
+
+def refused(run: Run, line: str) -> str:
+    code, out, err = run(line)
+    assert (code, out) == (2, ""), err
+    assert "Traceback" not in err
+    return err
+
+
+def record(folder: Path | str) -> dict[str, object]:
+    found: dict[str, object] = json.loads((Path(folder) / "record.json").read_text())
+    return found
+
+
+# -- train and adapt -----------------------------------------------------------------------------------------------------
+
+
+def test_a_closed_form_is_trained_evaluated_and_asked(run: Run, desk: Path) -> None:
+    out = succeed(run, "train data --method ESZSL --search feature_penalty=0.1,1,10 --out model-e")
+    assert "sightunseen adapt" not in out  # it has no transductive form
+    found = record("model-e")
+    assert found["method"] == "ESZSL"
+    assert found["selection"]["chosen"].keys() == {"feature_penalty", "seen_penalty"}  # type: ignore[index]
+    assert json.loads(succeed(run, "evaluate model-e data --json"))["T1"] == found["results"]["T1"]  # type: ignore[index]
+    assert "thing" in succeed(run, "predict model-e data/features.npz --top 2")
+    assert "no transductive form" in refused(run, "adapt model-e data --out model-f")
+
+
+def test_a_method_that_can_is_adapted(run: Run, desk: Path) -> None:
+    out = succeed(run, "train data --method GFZSL --out model-g")
+    assert "next: sightunseen adapt model-g data --out model-g-t" in out
+    out = succeed(run, "adapt model-g data --search mean_images=1,10 --out model-g-t")
+    assert "transductive" in out
+    found = record("model-g-t")
+    assert found["kind"] == "adapt"
+    assert found["settings"]["adaptation"].keys() == {"mean_images"}  # type: ignore[index]
+    assert found["parent"]["method"] == "GFZSL"  # type: ignore[index]
+    assert json.loads(succeed(run, "evaluate model-g-t data --json"))["H"] == found["results"]["H"]  # type: ignore[index]
+
+
+def test_a_trained_method_has_curves_seeds_and_the_papers_protocol(run: Run, desk: Path) -> None:
+    quick = "--method DEM --set hidden=32 --set n_tasks=200 --device cpu"
+    out = succeed(run, f"train data {quick} --seeds 2 --out model-d")
+    assert "seed 1" in out
+    assert len(record("model-d")["selection"]["tried"][0]["points"]) > 1  # type: ignore[index]
+    assert "chosen on TEST data" in succeed(run, f"train data {quick} --protocol paper --out model-p")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--method ESZL", "no method 'ESZL'"),
+        ("--method ESZSL --preset paper-cub", "preset paper-cub is one of CVC"),
+        ("--method ESZSL --seeds 3", "draws nothing at random"),
+        ("--method ESZSL --set hidden=3", "no setting 'hidden'"),
+        ("--method ESZSL --set feature_penalty=-1", "feature_penalty"),
+        ("--method ESZSL --protocol paper", "ESZSL has none"),
+        ("--method ALE --set margin=-1", "margin must be a number from 0"),
+    ],
+)
+def test_what_a_method_cannot_do_is_said(run: Run, desk: Path, options: str, message: str) -> None:
+    assert message in refused(run, f"train data {options} --out model-x")
+    assert not Path("model-x").exists()
+
+
+def test_settings_of_adapting_are_those_of_the_method(run: Run, desk: Path) -> None:
+    succeed(run, "train data --method GFZSL --select none --out model-g")
+    assert "no setting 'rounds'" in refused(run, "adapt model-g data --set rounds=3 --out model-x")
+    assert "Algorithm 2" in refused(run, "adapt model-g data --protocol paper --out model-x")
+
+
+# -- methods and benchmark -----------------------------------------------------------------------------------------------
+
+
+def test_methods_are_listed(run: Run) -> None:
+    out = succeed(run, "methods")
+    assert all(f" {name} " in out for name in CARDS)
+    assert " ESZSL " not in succeed(run, "methods --setting transductive")
+
+
+def test_a_plan_is_run_and_shown_in_every_format(run: Run, desk: Path) -> None:
+    Path("plan.toml").write_text(PLAN)
+    code, out, err = run("benchmark run plan.toml --out results --jobs 2")
+    assert code == 0, err
+    assert "4 done, 0 failed, 4 skipped" in out
+    assert "there is no file or folder no-such-data" in err
+    assert "next: sightunseen benchmark show results" in out
+    rows = list(csv.DictReader(io.StringIO(succeed(run, "benchmark show results --format csv"))))
+    done = {row["method"]: row for row in rows if row["table"].startswith("data,")}
+    assert done.keys() == {"ESZSL", "GFZSL-tran"}
+    assert all(" ± " in row["T1"] and row["seeds"] == "2" for row in done.values())
+    assert "| ESZSL | 1 |" in succeed(run, "benchmark show results --format md")
+    assert r"\begin{tabular}" in succeed(run, "benchmark show results --format latex")
+    assert "H plain" in succeed(run, "benchmark show results --setting gzsl")
+    assert "AUSUC" not in succeed(run, "benchmark show results --setting zsl")
+    assert "4 of 4 jobs were settled before" in run("benchmark run plan.toml --out results")[2]
+    assert "6 done" in run("benchmark run plan.toml --out results --seeds 3")[1]
+
+
+def test_a_failed_job_shows_in_the_exit_code(run: Run, desk: Path) -> None:
+    Path("plan.toml").write_text('[[method]]\nname = "ESZSL"\nsettings = { semantic_norm = -1 }\n[[data]]\npath = "data"\n')
+    code, out, err = run("benchmark run plan.toml --out results")
+    assert (code, "0 done, 1 failed" in out) == (1, True)
+    assert "semantic_norm" in err
+    assert "failed" in succeed(run, "benchmark show results")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("benchmark run no-plan.toml --out results", "there is no plan"),
+        ("benchmark run two-cores --out results", "--data"),
+        ("benchmark run plan.toml --out data", "left alone"),
+        ("benchmark show results", "no results"),
+        ("benchmark show data", "no results"),
+    ],
+)
+def test_bad_input_of_a_benchmark_is_named(run: Run, desk: Path, line: str, message: str) -> None:
+    Path("plan.toml").write_text(PLAN)
+    assert message in refused(run, line)
+    assert not Path("results").exists()
+
+
+def test_a_setting_that_a_method_lacks_is_said_before_any_job(run: Run, desk: Path) -> None:
+    Path("plan.toml").write_text('[[method]]\nname = "ESZSL"\nsettings = { hidden = 3 }\n[[data]]\npath = "data"\n')
+    assert "ESZSL has no setting 'hidden'" in refused(run, "benchmark run plan.toml --out results")

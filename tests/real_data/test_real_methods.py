@@ -1,0 +1,45 @@
+"""Methods on the benchmark's real files, beside what their papers and Table 3 report."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sightunseen import evaluate, load_gbu
+from sightunseen.benchmark.published import published_row
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.methods import METHODS
+
+pytestmark = pytest.mark.real_data
+
+NEAR = 6.0  # points of T1: Table 3 has ResNet-101 features, these are ResNet-50's
+
+
+@pytest.fixture(scope="module")
+def birds(benchmark_folder: Path) -> ZeroShotDataset:
+    return load_gbu(benchmark_folder / "CUB", features="res50")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("ESZSL", {}),
+        ("ALE", {}),
+        ("SJE", {}),
+        ("DEVISE", {}),
+        ("LATEM", {}),
+        ("SYNC", {}),
+        ("GFZSL", {}),
+        ("SAE", {"space": "semantic", "feature_scaling": "none", "encoder_weight": 1.0}),  # how it was published
+    ],
+)
+def test_t1_is_near_the_published_one(name: str, settings: dict[str, Any], birds: ZeroShotDataset) -> None:
+    model = METHODS[name](**settings).fit(birds.train.X, birds.train.y, birds.classes)
+    row = published_row(name, "CUB")
+    assert row is not None
+    assert row.numbers["T1"] is not None
+    found = evaluate(model, birds)
+    assert found.T1 == pytest.approx(row.numbers["T1"], abs=NEAR)
+    assert found.S is not None
+    assert found.U is not None
+    assert found.S > found.U  # without a penalty every one of them leans towards the classes it was trained on
