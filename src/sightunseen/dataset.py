@@ -95,7 +95,7 @@ class ZeroShotDataset:
     @classmethod
     def from_arrays(
         cls,
-        X: ArrayLike,  # noqa: N803
+        X: ArrayLike,
         y: ArrayLike,
         classes: ClassTable,
         split: ArrayLike | None = None,

@@ -59,7 +59,7 @@ def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluat
     return Evaluation(t1, u, s, h, area, by_class, curve)
 
 
-def zsl_accuracy(model: ZeroShotClassifier, X: Any, y: Labels) -> float:  # noqa: N803
+def zsl_accuracy(model: ZeroShotClassifier, X: Any, y: Labels) -> float:
     """Per-class accuracy among the classes of ``y`` alone.
 
     As ``GridSearchCV(model, grid, cv=GroupKFold(), scoring=zsl_accuracy).fit(X, y, groups=y, classes=table)`` it chooses

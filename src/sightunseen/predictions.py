@@ -21,7 +21,7 @@ Batch = dict[str, NDArray[Any]]  # the columns, one row an image and rank
 
 def ranked(
     model: ZeroShotClassifier,
-    X: Any,  # noqa: N803
+    X: Any,
     names: NDArray[Any] | None = None,
     top: int = 1,
     candidates: ArrayLike | str | None = None,

@@ -3,7 +3,7 @@
 import csv
 import errno
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ class ReadsItsScores(ZeroShotClassifier):
         self._begin_fit(X, y, classes)
         return self
 
-    def _scores(self, X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        return X[:, self.table_.rows_of(labels)]
+    def _scorer(self, labels: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda X: X[:, self.table_.rows_of(labels)]
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {}

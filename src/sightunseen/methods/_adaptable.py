@@ -21,7 +21,7 @@ class AdaptableClassifier(ZeroShotClassifier):
 
     adaptation_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
 
-    def _adapt(self, X: Floats, unseen: Labels, X_seen: Floats, y_seen: Labels, **settings: Any) -> None:  # noqa: N803
+    def _adapt(self, X: Floats, unseen: Labels, X_seen: Floats, y_seen: Labels, **settings: Any) -> None:
         """Adapt this model, a copy, to scaled features (m, d) of images of ``unseen`` classes.
 
         A method writes its settings out as keyword arguments with defaults; nothing else is accepted by ``adapt``.
@@ -30,10 +30,10 @@ class AdaptableClassifier(ZeroShotClassifier):
 
     def adapt(
         self,
-        X_unlabelled: ArrayLike,  # noqa: N803
+        X_unlabelled: ArrayLike,
         candidates: ArrayLike | str = "unseen",
         *,
-        X_seen: ArrayLike | None = None,  # noqa: N803
+        X_seen: ArrayLike | None = None,
         y_seen: ArrayLike | None = None,
         **settings: Any,
     ) -> Self:
@@ -72,11 +72,11 @@ class AdaptableClassifier(ZeroShotClassifier):
             raise DataError("adapt learns about unseen classes; some of the candidates are seen classes. Leave those out.")
         return unseen
 
-    def _remember_images(self, X: Floats, y: Labels) -> None:  # noqa: N803
+    def _remember_images(self, X: Floats, y: Labels) -> None:
         """Keep the scaled training images for ``adapt``; they are not copied, and neither saved nor pickled."""
         self._training_images = X, y
 
-    def _images_to_remember(self, X: ArrayLike | None, y: ArrayLike | None) -> tuple[Floats, Labels]:  # noqa: N803
+    def _images_to_remember(self, X: ArrayLike | None, y: ArrayLike | None) -> tuple[Floats, Labels]:
         if (X is None) != (y is None):
             raise DataError("give X_seen and y_seen together, or neither.")
         if X is None:

@@ -29,7 +29,7 @@ Floats = NDArray[np.float32]
 class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Fit on images of seen classes and a class table; predict among any classes of the table.
 
-    A method fills in ``fit`` (starting with :meth:`_begin_fit`) and :meth:`_scores`, and, to be saved, :meth:`_arrays` and
+    A method fills in ``fit`` (starting with :meth:`_begin_fit`) and :meth:`_scorer`, and, to be saved, :meth:`_arrays` and
     :meth:`_take_arrays`. After ``fit``: ``classes_`` are all labels that can be predicted, sorted; ``seen_classes_`` those
     with training images; ``table_`` the class table.
 
@@ -41,19 +41,18 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
     version: ClassVar[int] = 1
 
-    seen_penalty: float
+    seen_penalty: float = 0.0
     table_: ClassTable
     classes_: Labels
     seen_classes_: Labels
     record_: RunRecord | None
 
     @abstractmethod
-    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        """Scores (n, c) of checked and scaled features (n, d) for these classes, before any penalty on the seen ones."""
-
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
-        """:meth:`_scores` for these classes; a method that can prepare something for all images does it here."""
-        return lambda X: self._scores(X, labels)  # noqa: N803
+        """The function from checked and scaled features (n, d) to scores (n, c) for these classes, before any penalty.
+
+        What depends on the classes alone is prepared here, once for all images.
+        """
 
     @abstractmethod
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -78,7 +77,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The labels that can be predicted but had no training images, sorted."""
         return np.setdiff1d(self.classes_, self.seen_classes_)
 
-    def predict(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Labels:  # noqa: N803
+    def predict(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Labels:
         """The best class of each image: (n, d) -> (n,) labels.
 
         ``candidates`` are labels, or one of the words ``all`` (default, GZSL), ``unseen`` (ZSL) and ``seen``.
@@ -87,20 +86,20 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best = [scores.argmax(axis=1) for scores in self._score_blocks(X, labels)]
         return np.asarray(labels[np.concatenate(best)])
 
-    def decision_function(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:  # noqa: N803
+    def decision_function(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
         """Scores (n, c), one column a candidate; (n,) for a model of two classes without ``candidates``, as in scikit-learn."""
         labels = self.candidates(candidates)
         scores = np.concatenate(list(self._score_blocks(X, labels)))
         return scores[:, 1] - scores[:, 0] if candidates is None and len(labels) == 2 else scores
 
-    def predict_proba(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:  # noqa: N803
+    def predict_proba(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
         """Probabilities (n, c): softmax of the scores over the candidates (Eq. 2)."""
         labels = self.candidates(candidates)
         return np.concatenate([softmax(scores, axis=1) for scores in self._score_blocks(X, labels)])
 
     def score(
         self,
-        X: ArrayLike,  # noqa: N803
+        X: ArrayLike,
         y: ArrayLike,
         candidates: ArrayLike | str | None = None,
     ) -> float:
@@ -125,7 +124,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.table_.rows_of(labels)
         return labels
 
-    def _score_blocks(self, X: Any, labels: Labels) -> Iterator[Floats]:  # noqa: N803
+    def _score_blocks(self, X: Any, labels: Labels) -> Iterator[Floats]:
         penalty = self.seen_penalty * np.isin(labels, self.seen_classes_).astype(np.float32)
         array = X if hasattr(X, "shape") else np.asarray(X)
         rows = array.shape[0] if len(array.shape) == 2 else 0
@@ -147,7 +146,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _begin_fit(
         self,
-        X: ArrayLike,  # noqa: N803
+        X: ArrayLike,
         y: ArrayLike,
         classes: ClassTable | Mapping[Any, ArrayLike] | None,
     ) -> tuple[Floats, Labels]:
@@ -165,7 +164,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.scaling_ = FeatureScaling.learned(getattr(self, "feature_scaling", "none"), features)
         return self.scaling_(features), labels
 
-    def _features(self, X: Any) -> Floats:  # noqa: N803
+    def _features(self, X: Any) -> Floats:
         """Features as the method meets them, (n, d): checked, and scaled as in training."""
         return self.scaling_(self._checked(X))
 
@@ -173,7 +172,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Class vectors as the method meets them, (c, a)."""
         return scale_vectors(self.table_.vectors_of(labels), getattr(self, "semantic_norm", None))
 
-    def _checked(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:  # noqa: N803
+    def _checked(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
         """Features (n, d) in single precision, and labels where given, past scikit-learn's checks."""
         try:
             return validate_data(self, X, y, reset=reset, dtype=np.float32)

@@ -15,12 +15,9 @@ class BilinearClassifier(ZeroShotClassifier):
 
     map_: NDArray[Any]
 
-    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        return self._scorer(labels)(X)
-
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         classifiers = (self.map_ @ self._vectors_of(labels).T).astype(np.float32)  # (d, c)
-        return lambda X: X @ classifiers  # noqa: N803
+        return lambda X: X @ classifiers
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"map": self.map_}

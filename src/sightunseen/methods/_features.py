@@ -23,7 +23,7 @@ class FeatureScaling:
     factor: Floats | None = None  # (d,)
 
     @classmethod
-    def learned(cls, kind: str, X: Floats) -> "FeatureScaling":  # noqa: N803
+    def learned(cls, kind: str, X: Floats) -> "FeatureScaling":
         """The scaling of this kind for training features (n, d)."""
         if kind == "standard":
             return cls(kind, X.mean(axis=0, dtype=np.float64).astype(np.float32), _inverse(X.std(axis=0, dtype=np.float64)))
@@ -32,7 +32,7 @@ class FeatureScaling:
             return cls(kind, low, _inverse(X.max(axis=0) - low))
         return cls(kind)
 
-    def __call__(self, X: Floats) -> Floats:  # noqa: N803
+    def __call__(self, X: Floats) -> Floats:
         """Scale (n, d) -> (n, d); the same array where nothing changes."""
         if self.kind == "unit":
             return X * _inverse(np.linalg.norm(X, axis=1, keepdims=True))

@@ -15,7 +15,7 @@ Array = NDArray[np.floating[Any]]
 Loss = Callable[[Array, Array], tuple[Array, Array]]
 
 
-def softmax_regression(X: Array, targets: Array, penalty: float, tolerance: float = 1e-4) -> tuple[Array, Array]:  # noqa: N803
+def softmax_regression(X: Array, targets: Array, penalty: float, tolerance: float = 1e-4) -> tuple[Array, Array]:
     """Weights (d, k) and intercepts (k,) of p(k | x) = softmax(x' W + b).
 
     They minimise the mean cross-entropy plus half of ``penalty`` times |W|^2 times the mean variance of a feature: whatever
@@ -32,7 +32,7 @@ def softmax_regression(X: Array, targets: Array, penalty: float, tolerance: floa
     return _minimise(X, targets, penalty, _cross_entropies, np.log(shares), shares, tolerance)
 
 
-def logistic_regressions(X: Array, targets: Array, penalty: float, tolerance: float = 1e-4) -> tuple[Array, Array]:  # noqa: N803
+def logistic_regressions(X: Array, targets: Array, penalty: float, tolerance: float = 1e-4) -> tuple[Array, Array]:
     """Weights (d, k) and intercepts (k,) of k separate p(target = 1 | x) = 1 / (1 + exp(-(x' w + b))).
 
     Parameters as for :func:`softmax_regression`; every target must be 0 for some image and 1 for some other.
@@ -42,7 +42,7 @@ def logistic_regressions(X: Array, targets: Array, penalty: float, tolerance: fl
 
 
 def _minimise(
-    X: Array,  # noqa: N803
+    X: Array,
     targets: Array,
     penalty: float,
     losses_of: Loss,
@@ -53,7 +53,7 @@ def _minimise(
     """Both regressions; ``shares`` are how often each target is 1."""
     (n, d), k = X.shape, targets.shape[1]
     mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-    X = X - mean  # noqa: N806
+    X = X - mean
     covariance = np.asarray(X.T @ X, dtype=np.float64) / n  # (d, d)
     variance = float(np.trace(covariance)) / d or 1.0
     weight = penalty * variance
@@ -68,7 +68,7 @@ def _minimise(
         return np.asarray(solve(v.reshape(d, k).astype(X.dtype), trans="T"))
 
     def objective(point: Array) -> tuple[float, Array]:
-        W, b = weights_of(point[k:]), point[:k]  # noqa: N806
+        W, b = weights_of(point[k:]), point[:k]
         losses, residuals = losses_of(X @ W + b.astype(X.dtype), targets)  # (n,), (n, k)
         slope = solve(X.T @ (residuals / n) + weight * W)  # (d, k)
         value = losses.mean(dtype=np.float64) + weight / 2 * float(np.square(W, dtype=np.float64).sum())
@@ -78,7 +78,7 @@ def _minimise(
     found = optimize.minimize(
         objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS, "ftol": tolerance, "gtol": 0.0}
     ).x
-    W = weights_of(found[k:])  # noqa: N806
+    W = weights_of(found[k:])
     return np.ascontiguousarray(W), found[:k] - mean @ W
 
 

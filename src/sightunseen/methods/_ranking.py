@@ -82,7 +82,7 @@ class RankingTraining(Objective):
 class RankingClassifier(TrainedClassifier):
     """A method fills in :meth:`ranking_loss`, and may bring another map."""
 
-    search_space = {"learning_rate": (2e-4, 5e-4, 2e-3)}  # noqa: RUF012
+    search_space = {"learning_rate": (2e-4, 5e-4, 2e-3)}
 
     def __init__(
         self,
@@ -123,9 +123,9 @@ class RankingClassifier(TrainedClassifier):
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         return {"map": CompatibilityMap(int(self.n_features_in_), self.table_.vectors.shape[1])}
 
-    def _objective(self, X: Tensor, places: Tensor) -> RankingTraining:  # noqa: N803
+    def _objective(self, X: Tensor, places: Tensor) -> RankingTraining:
         return RankingTraining(self, X, places)
 
-    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
         scores: Tensor = self.networks_["map"](X, prepared)
         return scores

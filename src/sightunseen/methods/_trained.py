@@ -43,11 +43,11 @@ class TrainedClassifier(ZeroShotClassifier):
         """
 
     @abstractmethod
-    def _objective(self, X: Tensor, places: Tensor) -> Objective:  # noqa: N803
+    def _objective(self, X: Tensor, places: Tensor) -> Objective:
         """The loss of ``networks_`` on features (n, d) whose classes stand at ``places`` (n,) of ``seen_classes_``."""
 
     @abstractmethod
-    def _score_images(self, X: Tensor, prepared: Any) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Any) -> Tensor:
         """Scores (n, c) of features (n, d), with what :meth:`_prepare` made of the candidates."""
 
     def _prepare(self, labels: Labels) -> Any:
@@ -56,7 +56,7 @@ class TrainedClassifier(ZeroShotClassifier):
 
     def fit(
         self,
-        X: ArrayLike,  # noqa: N803
+        X: ArrayLike,
         y: ArrayLike,
         classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
         *,
@@ -78,7 +78,7 @@ class TrainedClassifier(ZeroShotClassifier):
 
     def fitting(
         self,
-        X: ArrayLike,  # noqa: N803
+        X: ArrayLike,
         y: ArrayLike,
         classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
         *,
@@ -109,7 +109,7 @@ class TrainedClassifier(ZeroShotClassifier):
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _after_fit(self, X: Floats, y: Labels) -> None:  # noqa: N803
+    def _after_fit(self, X: Floats, y: Labels) -> None:
         """For a method that does more once training is over, with scaled features."""
 
     def _optimisation(self) -> Optimisation:
@@ -122,7 +122,7 @@ class TrainedClassifier(ZeroShotClassifier):
             getattr(self, "momentum", MOMENTUM),
         )
 
-    def _build(self, X: Floats | None = None) -> None:  # noqa: N803
+    def _build(self, X: Floats | None = None) -> None:
         """Fresh networks; ``X`` are the training features, None where what was learned follows."""
         # A model trained on a GPU also loads where there is none.
         self._device = torch.device("cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu")
@@ -152,15 +152,12 @@ class TrainedClassifier(ZeroShotClassifier):
     def _vectors_on_device(self, labels: Labels) -> Tensor:
         return self._on_device(self._vectors_of(labels))
 
-    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        return self._scorer(labels)(X)
-
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         with torch.no_grad():
             prepared = self._prepare(labels)
 
         @torch.no_grad()
-        def scores(X: Floats) -> Floats:  # noqa: N803
+        def scores(X: Floats) -> Floats:
             return np.asarray(self._score_images(self._on_device(X), prepared).cpu().numpy())
 
         return scores

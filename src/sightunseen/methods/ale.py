@@ -43,7 +43,7 @@ class ALE(RankingClassifier, AdaptableClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    adaptation_space = {"neighbours": (5, 10), "alpha": (0.5, 0.7, 0.8)}  # noqa: RUF012
+    adaptation_space = {"neighbours": (5, 10), "alpha": (0.5, 0.7, 0.8)}
 
     propagation_: "Propagation | None" = None  # after adapt
 
@@ -53,9 +53,9 @@ class ALE(RankingClassifier, AdaptableClassifier):
 
     def _adapt(  # type: ignore[override]
         self,
-        X: Floats,  # noqa: N803
+        X: Floats,
         unseen: Labels,
-        X_seen: Floats,  # noqa: N803
+        X_seen: Floats,
         y_seen: Labels,
         *,
         neighbours: int = 5,
@@ -87,7 +87,7 @@ class ALE(RankingClassifier, AdaptableClassifier):
     # -- inside --------------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def _projected(self, X: Tensor) -> Tensor:  # noqa: N803
+    def _projected(self, X: Tensor) -> Tensor:
         """Images in the space of class vectors: x' W, (n, a)."""
         return X @ self.networks_["map"].get_parameter("weight")
 
@@ -96,7 +96,7 @@ class ALE(RankingClassifier, AdaptableClassifier):
         if self.propagation_ is not None:
             self._propagated = self.propagation_.labels(self._vectors_of(self.unseen_classes_))  # (m, u)
 
-    def _after_fit(self, X: Floats, y: Labels) -> None:  # noqa: N803
+    def _after_fit(self, X: Floats, y: Labels) -> None:
         self._remember_images(X, y)
 
     def _forget(self) -> None:
@@ -118,7 +118,7 @@ class ALE(RankingClassifier, AdaptableClassifier):
         labelled[:, seen] = graph.places[:, None] == np.searchsorted(self.seen_classes_, labels[seen])
         return [self._on_device(array) for array in (self._vectors_of(labels), known, images, of_images)]
 
-    def _score_images(self, X: Tensor, prepared: Any) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Any) -> Tensor:
         if self.propagation_ is None:
             return super()._score_images(X, prepared)
         return self.propagation_.scores(self._projected(X), *prepared)

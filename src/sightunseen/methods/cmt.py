@@ -44,7 +44,7 @@ class CMT(TrainedClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    search_space = {"weight_decay": (1e-4, 1e-3, 1e-2)}  # noqa: RUF012
+    search_space = {"weight_decay": (1e-4, 1e-3, 1e-2)}
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class CMT(TrainedClassifier):
         mapping = Perceptron((size, self.hidden, semantic_size), rng, "tanh")
         return {"mapping": mapping, "softmax": Perceptron((size, n_seen), rng), "novelty": self.novelty_}
 
-    def _objective(self, X: Tensor, places: Tensor) -> "Transfer":  # noqa: N803
+    def _objective(self, X: Tensor, places: Tensor) -> "Transfer":
         vectors = self._vectors_on_device(self.seen_classes_)
         networks = self.networks_["mapping"], self.networks_["softmax"], self.novelty_
         return Transfer(*networks, vectors, X, places, self.images_per_task, self.kept, self.seed)
@@ -101,7 +101,7 @@ class CMT(TrainedClassifier):
         columns = torch.as_tensor(np.argsort(np.argsort(~seen, kind="stable")), device=self._device)
         return Candidates(self._vectors_on_device(self.seen_classes_), places, vectors, columns)
 
-    def _score_images(self, X: Tensor, prepared: "Candidates") -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: "Candidates") -> Tensor:
         novelty = self.novelty_
         mapped = self.networks_["mapping"](X)  # (n, a)
         classified = functional.log_softmax(self.networks_["softmax"](X), dim=1)  # (n, s)

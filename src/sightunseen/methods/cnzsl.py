@@ -40,7 +40,7 @@ class CNZSL(TrainedClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    search_space = {"scale": (4.0, 5.0, 6.0)}  # noqa: RUF012
+    search_space = {"scale": (4.0, 5.0, 6.0)}
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class CNZSL(TrainedClassifier):
         sizes = self.table_.vectors.shape[1], self.hidden, int(self.n_features_in_)
         return {"prototypes": PrototypeNetwork(*sizes, rng)}
 
-    def _objective(self, X: Tensor, places: Tensor) -> "PrototypeTraining":  # noqa: N803
+    def _objective(self, X: Tensor, places: Tensor) -> "PrototypeTraining":
         network = self.networks_["prototypes"]
         assert isinstance(network, PrototypeNetwork)
         network.least.fill_(0.0 if (X >= 0).all() else -math.inf)
@@ -93,7 +93,7 @@ class CNZSL(TrainedClassifier):
         prototypes: Tensor = self.networks_["prototypes"](vectors, n_seen)[n_seen:]
         return prototypes
 
-    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
         return cosine_scores(X, prepared, self.scale**2)
 
 
@@ -137,7 +137,7 @@ class PrototypeTraining(Objective):
         self,
         network: PrototypeNetwork,
         vectors: Tensor,
-        X: Tensor,  # noqa: N803
+        X: Tensor,
         places: Tensor,
         scale: float,
         batch_size: int,

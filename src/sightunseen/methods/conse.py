@@ -30,7 +30,7 @@ class CONSE(ZeroShotClassifier):
     seen_penalty : subtracted from the scores of seen classes.
     """
 
-    search_space = {"n_combined": (5, 10), "penalty": (0.01, 0.03, 0.1)}  # noqa: RUF012
+    search_space = {"n_combined": (5, 10), "penalty": (0.01, 0.03, 0.1)}
 
     map_: NDArray[Any]
     intercepts_: NDArray[Any]
@@ -49,9 +49,9 @@ class CONSE(ZeroShotClassifier):
         self.semantic_norm = semantic_norm
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
         """Learn p(k | x) from features (n, d) and labels (n,); the class table holds seen and unseen classes."""
-        X, y = self._begin_fit(X, y, classes)  # noqa: N806
+        X, y = self._begin_fit(X, y, classes)
         targets = (y[:, None] == self.seen_classes_).astype(np.float32)  # (n, s)
         self.map_, self.intercepts_ = softmax_regression(X, targets, self.penalty)
         return self
@@ -62,16 +62,13 @@ class CONSE(ZeroShotClassifier):
         check_whole("n_combined", self.n_combined, 1)
         check_number("penalty (more than zero)", self.penalty, np.nextafter(0, 1))
 
-    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        return self._scorer(labels)(X)
-
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         seen = self._vectors_of(self.seen_classes_)  # (s, a)
         directions = normalize(self._vectors_of(labels)).T  # (a, c)
         # The cosine does not see 1/Z.
-        return lambda X: (normalize(self._most_probable(X) @ seen) @ directions).astype(np.float32)  # noqa: N803
+        return lambda X: (normalize(self._most_probable(X) @ seen) @ directions).astype(np.float32)
 
-    def _most_probable(self, X: Floats) -> NDArray[np.float64]:  # noqa: N803
+    def _most_probable(self, X: Floats) -> NDArray[np.float64]:
         """p(k | x), (n, s), but zero for all except the T most probable classes of each image."""
         p = softmax(X @ self.map_ + self.intercepts_, axis=1)
         if self.n_combined >= p.shape[1]:

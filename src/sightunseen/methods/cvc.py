@@ -46,8 +46,8 @@ class CVC(TrainedClassifier, AdaptableClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    search_space = {"initial_scale": (20.0, 30.0)}  # noqa: RUF012
-    adaptation_space = {"classes_per_task": (32, 64)}  # noqa: RUF012
+    search_space = {"initial_scale": (20.0, 30.0)}
+    adaptation_space = {"classes_per_task": (32, 64)}
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class CVC(TrainedClassifier, AdaptableClassifier):
         self.seed = seed
         self.device = device
 
-    def adapt(self, X_unlabelled: ArrayLike, candidates: ArrayLike | str = "unseen", **options: Any) -> Self:  # noqa: N803
+    def adapt(self, X_unlabelled: ArrayLike, candidates: ArrayLike | str = "unseen", **options: Any) -> Self:
         """Algorithm 2: a new model, adapted to unlabelled images of the candidate classes; this one is left as it is.
 
         It starts from the generator: what an earlier ``adapt`` learned of the seen classes' classifiers is learned anew.
@@ -108,10 +108,10 @@ class CVC(TrainedClassifier, AdaptableClassifier):
 
     def adapting(
         self,
-        X_unlabelled: ArrayLike,  # noqa: N803
+        X_unlabelled: ArrayLike,
         candidates: ArrayLike | str = "unseen",
         *,
-        X_seen: ArrayLike | None = None,  # noqa: N803
+        X_seen: ArrayLike | None = None,
         y_seen: ArrayLike | None = None,
         true_labels: ArrayLike | None = None,
         hooks: Sequence[Hook] = (),
@@ -121,7 +121,7 @@ class CVC(TrainedClassifier, AdaptableClassifier):
         """What :meth:`adapt` trains, ready to be trained; the adapted model is the run's ``model``."""
         self._check_adaptation(settings)
         unseen = self._classes_to_adapt_to(candidates)
-        X_seen, y_seen = images = self._images_to_remember(X_seen, y_seen)  # noqa: N806
+        X_seen, y_seen = images = self._images_to_remember(X_seen, y_seen)
         unlabelled = self._features(X_unlabelled)
         if true_labels is not None and len(np.asarray(true_labels)) != len(unlabelled):
             raise DataError(f"true_labels must be as many as the {len(unlabelled)} unlabelled images, or left out.")
@@ -171,7 +171,7 @@ class CVC(TrainedClassifier, AdaptableClassifier):
             check_whole(name, getattr(self, name), 1)
         check_number("initial_scale", self.initial_scale, 0)
 
-    def _build(self, X: Floats | None = None) -> None:  # noqa: N803
+    def _build(self, X: Floats | None = None) -> None:
         """An untrained generator and score, and none of what an earlier fit learned."""
         if X is not None:
             self._rectify = self.output == "relu" or (self.output == "auto" and bool((X >= 0).all()))
@@ -185,12 +185,12 @@ class CVC(TrainedClassifier, AdaptableClassifier):
         self.score_ = Score(self.similarity, self.initial_scale)
         return {"generator": self.generator_, "score": self.score_}
 
-    def _objective(self, X: Tensor, places: Tensor) -> TaskTraining:  # noqa: N803
+    def _objective(self, X: Tensor, places: Tensor) -> TaskTraining:
         vectors = self._vectors_on_device(self.seen_classes_)
         shape = TaskShape(self.classes_per_task, self.images_per_class, self.episodic)
         return TaskTraining(self.generator_, self.score_, vectors, X, places, shape, self.seed)
 
-    def _after_fit(self, X: Floats, y: Labels) -> None:  # noqa: N803
+    def _after_fit(self, X: Floats, y: Labels) -> None:
         self._remember_images(X, y)
 
     def _end_training(self, training: Training) -> None:
@@ -216,7 +216,7 @@ class CVC(TrainedClassifier, AdaptableClassifier):
     def _prepare(self, labels: Labels) -> Tensor:
         return self.score_.prepared(self._classifiers(labels))
 
-    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
         return self.score_.of_prepared(X, prepared)
 
     def _forget(self) -> None:

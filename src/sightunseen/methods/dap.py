@@ -29,7 +29,7 @@ class DAP(ZeroShotClassifier):
     seen_penalty : subtracted from the scores of seen classes.
     """
 
-    search_space = {"penalty": (0.01, 0.03, 0.1, 0.3)}  # noqa: RUF012
+    search_space = {"penalty": (0.01, 0.03, 0.1, 0.3)}
 
     map_: NDArray[Any]
     evidence_: NDArray[Any]
@@ -40,9 +40,9 @@ class DAP(ZeroShotClassifier):
         self.feature_scaling = feature_scaling
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
         """Learn the attributes from features (n, d), labels (n,) and the class table of seen and unseen classes."""
-        X, y = self._begin_fit(X, y, classes)  # noqa: N806
+        X, y = self._begin_fit(X, y, classes)
         self.thresholds_ = self._vectors_of(self.seen_classes_).mean(axis=0)  # (a,)
         attributes = self._attributes_of(self.seen_classes_)  # (s, a)
         priors = attributes.mean(axis=0, dtype=np.float64)  # (a,)
@@ -64,15 +64,12 @@ class DAP(ZeroShotClassifier):
         """(c, a) of 0 and 1."""
         return (self._vectors_of(labels) > self.thresholds_).astype(np.float32)
 
-    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        return self._scorer(labels)(X)
-
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         # log p(z | x) is the sum of log p(a_m = 0 | x) / p(a_m = 0) over all attributes, which is the same for every class,
         # plus the sum of x' w_m + b_m - logit p(a_m) over those the class has: the score, which cannot underflow.
         attributes = self._attributes_of(labels).T  # (a, c)
         classifiers, offsets = self.map_ @ attributes, (self.evidence_ @ attributes).astype(np.float32)  # (d, c), (c,)
-        return lambda X: X @ classifiers + offsets  # noqa: N803
+        return lambda X: X @ classifiers + offsets
 
     def _know(self, table: ClassTable) -> None:
         scale_vectors(table.vectors, 1.0)  # refuses a class without a description

@@ -35,7 +35,7 @@ class DEM(TrainedClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    search_space = {"weight_decay": (2e-4, 1e-3, 5e-3)}  # noqa: RUF012
+    search_space = {"weight_decay": (2e-4, 1e-3, 5e-3)}
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class DEM(TrainedClassifier):
         sizes = self.table_.vectors.shape[1], self.hidden, int(self.n_features_in_)
         return {"embedding": Perceptron(sizes, rng)}
 
-    def _objective(self, X: Tensor, places: Tensor) -> "Embedding":  # noqa: N803
+    def _objective(self, X: Tensor, places: Tensor) -> "Embedding":
         vectors = self._vectors_on_device(self.seen_classes_)
         shape = self.classes_per_task, self.images_per_class
         return Embedding(self.networks_.values(), vectors, X, places, *shape, self.seed)
@@ -87,7 +87,7 @@ class DEM(TrainedClassifier):
         embedded: Tensor = self.networks_["embedding"](self._vectors_on_device(labels))  # (c, d)
         return functional.normalize(embedded, dim=1) if self.similarity == "cosine" else embedded
 
-    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
         if self.similarity == "cosine":
             return functional.normalize(X, dim=1) @ prepared.T
         return 2 * X @ prepared.T - prepared.square().sum(dim=1)

@@ -44,8 +44,8 @@ class DSRL(AdaptableClassifier):
     seed : of the first components, each the mean of five images.
     """
 
-    search_space = {"alignment": (0.3, 1.0, 3.0)}  # noqa: RUF012
-    adaptation_space = {"propagation": (0.3, 0.5, 0.8)}  # noqa: RUF012
+    search_space = {"alignment": (0.3, 1.0, 3.0)}
+    adaptation_space = {"propagation": (0.3, 0.5, 0.8)}
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class DSRL(AdaptableClassifier):
         self.seen_penalty = seen_penalty
         self.seed = seed
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
         """Factorise features (n, d) of images with labels (n,), aligned with the vectors of their classes."""
-        X, y = self._begin_fit(X, y, classes)  # noqa: N806
+        X, y = self._begin_fit(X, y, classes)
         rng = as_generator(derive_seed(self.seed, "first components"))
         drawn = X[rng.integers(len(X), size=(min(self.components, len(X)), 5))].mean(axis=1)
         self.propagation_: Propagation | None = None
@@ -92,9 +92,9 @@ class DSRL(AdaptableClassifier):
 
     def _adapt(  # type: ignore[override]
         self,
-        X: Floats,  # noqa: N803
+        X: Floats,
         unseen: Labels,
-        X_seen: Floats,  # noqa: N803
+        X_seen: Floats,
         y_seen: Labels,
         *,
         steps: int = 5,
@@ -110,7 +110,7 @@ class DSRL(AdaptableClassifier):
         self._factorise(np.concatenate([X_seen, X]), y_seen, self.components_, steps)
         self.propagation_ = Propagation.of(self._directions(X), neighbours, propagation)
 
-    def _factorise(self, X: Floats, y: Labels, components: Floats, steps: int) -> None:  # noqa: N803
+    def _factorise(self, X: Floats, y: Labels, components: Floats, steps: int) -> None:
         """Learn ``components_`` (k, d) and the map from class vectors to representations; the first images have labels."""
         places = np.searchsorted(self.seen_classes_, y)
         vectors = self._vectors_of(self.seen_classes_)
@@ -122,21 +122,18 @@ class DSRL(AdaptableClassifier):
         alignment.improve(self._representations(X[: len(y)]).T)
         self.map_, self.vector_centre_, self.centre_ = alignment.map, alignment.vector_centre, alignment.centre
 
-    def _representations(self, X: Floats) -> Floats:  # noqa: N803
+    def _representations(self, X: Floats) -> Floats:
         """Codes z (n, k) of features (n, d), as if they had no labels."""
         gram, products = self.components_ @ self.components_.T, self.components_ @ X.T - np.float32(self.shrinkage_)
         return descend(gram, products, np.zeros_like(products), SWEEPS).T
 
-    def _directions(self, X: Floats) -> Floats:  # noqa: N803
+    def _directions(self, X: Floats) -> Floats:
         return _unit(self._representations(X) - self.centre_.astype(np.float32))
-
-    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        return self._scorer(labels)(X)
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         prototypes = _unit((self._vectors_of(labels) - self.vector_centre_) @ self.map_).astype(np.float32)  # (c, k)
 
-        def scores(X: Floats) -> Floats:  # noqa: N803
+        def scores(X: Floats) -> Floats:
             directions = self._directions(X)
             if self.propagation_ is not None:
                 directions = self.propagation_.extended(directions).astype(np.float32)
@@ -185,7 +182,7 @@ class Factorisation:
 
     def __init__(
         self,
-        X: NDArray[Any],  # noqa: N803
+        X: NDArray[Any],
         alignment: Alignment,
         components: NDArray[Any],
         weight: float,

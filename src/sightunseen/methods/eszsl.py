@@ -27,7 +27,7 @@ class ESZSL(BilinearClassifier):
     seen_penalty : subtracted from the scores of seen classes.
     """
 
-    search_space = {"feature_penalty": (1.0, 3.0, 10.0), "semantic_penalty": (0.3, 1.0, 3.0)}  # noqa: RUF012
+    search_space = {"feature_penalty": (1.0, 3.0, 10.0), "semantic_penalty": (0.3, 1.0, 3.0)}
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class ESZSL(BilinearClassifier):
         self.semantic_norm = semantic_norm
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
         """Solve Eq. 4 for features (n, d), labels (n,) and the class table of seen and unseen classes."""
-        X, y = self._begin_fit(X, y, classes)  # noqa: N806
-        S = self._vectors_of(self.seen_classes_)  # (s, a)  # noqa: N806
-        Y = np.where(y[:, None] == self.seen_classes_, 1.0, -1.0)  # (n, s)  # noqa: N806
-        X = X.astype(np.float64)  # noqa: N806
+        X, y = self._begin_fit(X, y, classes)
+        S = self._vectors_of(self.seen_classes_)  # (s, a)
+        Y = np.where(y[:, None] == self.seen_classes_, 1.0, -1.0)  # (n, s)
+        X = X.astype(np.float64)
         left = _penalised(X.T @ X, self.feature_penalty)  # (d, d)
         right = _penalised(S.T @ S, self.semantic_penalty)  # (a, a)
         half = linalg.solve(left, X.T @ Y @ S, assume_a="pos")  # (d, a)

@@ -119,7 +119,7 @@ class FCLSWGAN(TrainedClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    search_space = {"classification_weight": (0.03, 0.1)}  # noqa: RUF012
+    search_space = {"classification_weight": (0.03, 0.1)}
     feature_scaling = "range"  # not a setting: the generator's last ReLU wants features from zero up
 
     def __init__(
@@ -181,8 +181,8 @@ class FCLSWGAN(TrainedClassifier):
             nn.init.normal_(layer.weight, 0.0, 0.02, generator=rng)  # the authors'
         return {"generator": self.generator_, "critic": self.critic_}
 
-    def _objective(self, X: Tensor, places: Tensor) -> AdversarialTraining:  # noqa: N803
-        X = X.contiguous()  # another order of sums, and adversaries end elsewhere  # noqa: N806
+    def _objective(self, X: Tensor, places: Tensor) -> AdversarialTraining:
+        X = X.contiguous()  # another order of sums, and adversaries end elsewhere
         images = ClassImages.of(places)
         kept = torch.cat([part[:MOST_IMAGES] for part in torch.split(images.rows, images.count.tolist())])
         # Half precision is enough for numbers from 0 to 1, and makes for small files.
@@ -218,7 +218,7 @@ class FCLSWGAN(TrainedClassifier):
             self._known[among] = state, softmax
         return self._known[among][1]
 
-    def _after_fit(self, X: Floats, y: Labels) -> None:  # noqa: N803
+    def _after_fit(self, X: Floats, y: Labels) -> None:
         self._softmax("all")
 
     def _prepare(self, labels: Labels) -> Softmax:
@@ -227,7 +227,7 @@ class FCLSWGAN(TrainedClassifier):
         columns = self._places(self.candidates(among), labels)
         return weight[columns], bias[columns]
 
-    def _score_images(self, X: Tensor, prepared: Softmax) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Softmax) -> Tensor:
         weight, bias = prepared
         return X @ weight.T + bias
 

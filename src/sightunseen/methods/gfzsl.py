@@ -41,8 +41,8 @@ class GFZSL(AdaptableClassifier):
     seen_penalty : subtracted from the scores of seen classes.
     """
 
-    search_space = {"mean_penalty": (0.03, 0.1, 0.3, 1.0), "prior_images": (10.0, 40.0)}  # noqa: RUF012
-    adaptation_space = {"mean_images": (1.0, 10.0, 100.0), "variance_images": (10.0, 1e6)}  # noqa: RUF012
+    search_space = {"mean_penalty": (0.03, 0.1, 0.3, 1.0), "prior_images": (10.0, 40.0)}
+    adaptation_space = {"mean_images": (1.0, 10.0, 100.0), "variance_images": (10.0, 1e6)}
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class GFZSL(AdaptableClassifier):
         self.semantic_norm = semantic_norm
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
         """Estimate the seen classes' parameters from features (n, d) and labels (n,), and regress them on their vectors."""
-        X, y = self._begin_fit(X, y, classes)  # noqa: N806
+        X, y = self._begin_fit(X, y, classes)
         means, variances = estimates(X, np.searchsorted(self.seen_classes_, y), self.prior_images)  # (s, d) each
         self.offset_ = np.stack([means.mean(axis=0), np.log(variances).mean(axis=0)])  # (2, d)
         vectors = self._vectors_of(self.seen_classes_)
@@ -103,9 +103,9 @@ class GFZSL(AdaptableClassifier):
 
     def _adapt(  # type: ignore[override]
         self,
-        X: Floats,  # noqa: N803
+        X: Floats,
         unseen: Labels,
-        X_seen: Floats,  # noqa: N803
+        X_seen: Floats,
         y_seen: Labels,
         *,
         steps: int = 20,
@@ -137,14 +137,11 @@ class GFZSL(AdaptableClassifier):
         products = one.astype(np.float64) @ other.astype(np.float64).T
         return products if self.kernel == "linear" else (1 + products) ** 2
 
-    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        return self._scorer(labels)(X)
-
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         means, variances = self.parameters_of(labels)
         # Around the mean of all classes: squares of what is left lose no digits.
         centre = self.offset_[0]
-        return lambda X: (log_densities(X - centre, means - centre, variances) / np.sqrt(len(centre))).astype(np.float32)  # noqa: N803
+        return lambda X: (log_densities(X - centre, means - centre, variances) / np.sqrt(len(centre))).astype(np.float32)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         own = {"own_rows": self.table_.rows_of(self.own_classes_), "own_means": self.own_means_}
@@ -168,7 +165,7 @@ class Mixture:
         self.mean_images, self.variance_images = mean_images, variance_images
         self.shares = np.full(len(means), 1 / len(means))  # (c,), p
 
-    def step(self, X: Doubles) -> None:  # noqa: N803
+    def step(self, X: Doubles) -> None:
         """One E and one M step on images (m, d)."""
         of_class = softmax(log_densities(X, self.means, self.variances) + np.log(self.shares), axis=1)  # (m, c)
         images = of_class.sum(axis=0)[:, None]  # (c, 1)
@@ -181,7 +178,7 @@ class Mixture:
         self.variances = (spread + self.variance_images * self.first_variances) / (images + self.variance_images)
         self.shares = (images.ravel() + 1) / (len(X) + len(images))
 
-    def objective(self, X: Doubles) -> float:  # noqa: N803
+    def objective(self, X: Doubles) -> float:
         """What a step raises."""
         likelihood = logsumexp(log_densities(X, self.means, self.variances) + np.log(self.shares), axis=1).sum()
         near = self.mean_images * (self.means - self.first_means) ** 2 / self.variances
@@ -189,14 +186,14 @@ class Mixture:
         return float(likelihood - (near + spread).sum() / 2 + np.log(self.shares).sum())
 
 
-def log_densities(X: NDArray[Any], means: Doubles, variances: Doubles) -> Doubles:  # noqa: N803
+def log_densities(X: NDArray[Any], means: Doubles, variances: Doubles) -> Doubles:
     """Log densities (n, c) of features (n, d) under Gaussians of diagonal covariance, (c, d)."""
     precisions = 1 / variances
     constant = (means**2 * precisions + np.log(2 * np.pi * variances)).sum(axis=1)  # (c,)
     return np.asarray(-(X**2 @ precisions.T - 2 * X @ (means * precisions).T + constant) / 2)
 
 
-def estimates(X: Floats, places: NDArray[np.int64], prior_images: float) -> tuple[Doubles, Doubles]:  # noqa: N803
+def estimates(X: Floats, places: NDArray[np.int64], prior_images: float) -> tuple[Doubles, Doubles]:
     """Means and MAP variances (s, d) of features (n, d) whose classes stand at ``places`` (n,) from 0 to s - 1."""
     counts = np.bincount(places)[:, None]  # (s, 1)
     belongs = (places == np.arange(len(counts))[:, None]).astype(np.float64)  # (s, n)

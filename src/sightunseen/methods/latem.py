@@ -30,7 +30,7 @@ class LATEM(RankingClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    search_space = {"n_maps": (2, 4)}  # noqa: RUF012
+    search_space = {"n_maps": (2, 4)}
 
     def __init__(
         self,

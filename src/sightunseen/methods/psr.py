@@ -37,7 +37,7 @@ class PSR(TrainedClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    search_space = {"weight_decay": (2e-4, 1e-3, 5e-3)}  # noqa: RUF012
+    search_space = {"weight_decay": (2e-4, 1e-3, 5e-3)}
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class PSR(TrainedClassifier):
         encoder = Perceptron((semantic_size, self.hidden, size), rng)
         return {"encoder": encoder, "decoder": Perceptron((size, self.hidden, semantic_size), rng)}
 
-    def _objective(self, X: Tensor, places: Tensor) -> "Relations":  # noqa: N803
+    def _objective(self, X: Tensor, places: Tensor) -> "Relations":
         vectors = self._vectors_on_device(self.seen_classes_)
         shape = self.classes_per_task, self.images_per_class
         objective = Relations(self.networks_.values(), vectors, X, places, *shape, self.seed)
@@ -101,7 +101,7 @@ class PSR(TrainedClassifier):
     def _prepare(self, labels: Labels) -> Tensor:
         return functional.normalize(self.networks_["encoder"](self._vectors_on_device(labels)), dim=1)
 
-    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
         return functional.normalize(X, dim=1) @ prepared.T
 
 

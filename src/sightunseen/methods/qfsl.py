@@ -40,8 +40,8 @@ class QFSL(TrainedClassifier, AdaptableClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    search_space = {"weight_decay": (1e-5, 1e-4, 1e-3)}  # noqa: RUF012
-    adaptation_space = {"bias_weight": (0.3, 0.6, 1.0)}  # noqa: RUF012
+    search_space = {"weight_decay": (1e-5, 1e-4, 1e-3)}
+    adaptation_space = {"bias_weight": (0.3, 0.6, 1.0)}
 
     def __init__(
         self,
@@ -79,22 +79,22 @@ class QFSL(TrainedClassifier, AdaptableClassifier):
         between = (self.hidden,) if self.hidden else ()
         return {"embedding": Perceptron((int(self.n_features_in_), *between, self.table_.vectors.shape[1]), rng)}
 
-    def _objective(self, X: Tensor, places: Tensor) -> Objective:  # noqa: N803
+    def _objective(self, X: Tensor, places: Tensor) -> Objective:
         vectors = self._vectors_on_device(self.seen_classes_)
         return EmbeddingTraining(self.networks_["embedding"], vectors, X, places, self.batch_size, self.seed)
 
-    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
         scores: Tensor = self.networks_["embedding"](X) @ prepared.T
         return scores
 
-    def _after_fit(self, X: Floats, y: Labels) -> None:  # noqa: N803
+    def _after_fit(self, X: Floats, y: Labels) -> None:
         self._remember_images(X, y)
 
     def _adapt(  # type: ignore[override]
         self,
-        X: Floats,  # noqa: N803
+        X: Floats,
         unseen: Labels,
-        X_seen: Floats,  # noqa: N803
+        X_seen: Floats,
         y_seen: Labels,
         *,
         bias_weight: float = 1.0,
@@ -131,7 +131,7 @@ class EmbeddingTraining(Objective):
         self,
         network: nn.Module,
         vectors: Tensor,
-        X: Tensor,  # noqa: N803
+        X: Tensor,
         places: Tensor,
         batch_size: int,
         seed: int,
@@ -153,7 +153,7 @@ class EmbeddingTraining(Objective):
 class QuasiFullySupervised(Objective):
     """Labelled images of the seen classes, of which vectors come first, and unlabelled ones (m, d) of the others (Eq. 3)."""
 
-    def __init__(self, seen: EmbeddingTraining, X: Tensor, n_seen: int, batch_size: int, bias_weight: float) -> None:  # noqa: N803
+    def __init__(self, seen: EmbeddingTraining, X: Tensor, n_seen: int, batch_size: int, bias_weight: float) -> None:
         super().__init__(seen.parameters)
         self.seen, self.features, self.n_seen = seen, X, n_seen
         self.batch_size, self.bias_weight = batch_size, bias_weight

@@ -37,7 +37,7 @@ class RelationNetwork(TrainedClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    search_space = {"weight_decay": (0.0, 1e-5, 1e-4)}  # noqa: RUF012
+    search_space = {"weight_decay": (0.0, 1e-5, 1e-4)}
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class RelationNetwork(TrainedClassifier):
         right = 1 / max(2, min(self.classes_per_task, len(self.seen_classes_)))  # the share of right pairs in a task
         return {"embedding": embedding, "relation": Relation(size, self.hidden, right, rng)}
 
-    def _objective(self, X: Tensor, places: Tensor) -> "Comparison":  # noqa: N803
+    def _objective(self, X: Tensor, places: Tensor) -> "Comparison":
         vectors = self._vectors_on_device(self.seen_classes_)
         shape = self.classes_per_task, self.images_per_class
         return Comparison(self.networks_.values(), vectors, X, places, *shape, self.seed)
@@ -88,7 +88,7 @@ class RelationNetwork(TrainedClassifier):
         embedded: Tensor = self.networks_["embedding"](self._vectors_on_device(labels))  # (c, d)
         return embedded
 
-    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
         # A class at a time: all pairs at once, (n, c, hidden), would be hundreds of megabytes.
         relation = self.networks_["relation"]
         return torch.cat([relation(X, embedded) for embedded in prepared.unsqueeze(1)], dim=1)
@@ -110,7 +110,7 @@ class Relation(nn.Module):
             self.second.weight.mul_(FIRST_WEIGHTS)
             self.second.bias.fill_(math.log(right / (1 - right)))
 
-    def forward(self, X: Tensor, embedded: Tensor) -> Tensor:  # noqa: N803
+    def forward(self, X: Tensor, embedded: Tensor) -> Tensor:
         """Features (n, d) with embedded classes (c, d) -> (n, c)."""
         of_class, of_image = self.first.weight.chunk(2, dim=1)  # (hidden, d) each
         classes = functional.linear(embedded, of_class, self.first.bias)  # (c, hidden)

@@ -31,7 +31,7 @@ class SAE(ZeroShotClassifier):
     seen_penalty : subtracted from the scores of seen classes.
     """
 
-    search_space = {"encoder_weight": (0.01, 0.1, 1.0, 10.0), "space": SPACES}  # noqa: RUF012
+    search_space = {"encoder_weight": (0.01, 0.1, 1.0, 10.0), "space": SPACES}
 
     map_: NDArray[np.float64]
 
@@ -49,15 +49,15 @@ class SAE(ZeroShotClassifier):
         self.semantic_norm = semantic_norm
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
         """Solve Eq. 6 for features (n, d), labels (n,) and the class table of seen and unseen classes."""
-        X, y = self._begin_fit(X, y, classes)  # noqa: N806
+        X, y = self._begin_fit(X, y, classes)
         vectors = self._vectors_of(self.seen_classes_)  # (s, a)
         members = (self.seen_classes_[:, None] == y).astype(np.float64)  # (s, n)
-        X = X.astype(np.float64)  # noqa: N806
+        X = X.astype(np.float64)
         # S has one row an image and the same for all images of a class, so sums over the images of each class are enough.
-        SS = vectors.T @ (members.sum(axis=1)[:, None] * vectors)  # (a, a)  # noqa: N806
-        SX = vectors.T @ (members @ X)  # (a, d)  # noqa: N806
+        SS = vectors.T @ (members.sum(axis=1)[:, None] * vectors)  # (a, a)
+        SX = vectors.T @ (members @ X)  # (a, d)
         self.map_ = solve_autoencoder(SS, X.T @ X, SX, self.encoder_weight)
         return self
 
@@ -67,16 +67,13 @@ class SAE(ZeroShotClassifier):
         check_number("encoder_weight (more than zero)", self.encoder_weight, np.nextafter(0, 1))
         check_choice("space", self.space, SPACES)
 
-    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        return self._scorer(labels)(X)
-
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         vectors = self._vectors_of(labels)
         if self.space == "feature":
             decoded = normalize(vectors @ self.map_).T.astype(np.float32)  # (d, c)
-            return lambda X: normalize(X) @ decoded  # noqa: N803
+            return lambda X: normalize(X) @ decoded
         encoder, described = self.map_.T.astype(np.float32), normalize(vectors).T.astype(np.float32)  # (d, a), (a, c)
-        return lambda X: normalize(X @ encoder) @ described  # noqa: N803
+        return lambda X: normalize(X @ encoder) @ described
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"map": self.map_}
@@ -86,9 +83,9 @@ class SAE(ZeroShotClassifier):
 
 
 def solve_autoencoder(
-    SS: NDArray[np.float64],  # noqa: N803
-    XX: NDArray[np.float64],  # noqa: N803
-    SX: NDArray[np.float64],  # noqa: N803
+    SS: NDArray[np.float64],
+    XX: NDArray[np.float64],
+    SX: NDArray[np.float64],
     encoder_weight: float,
 ) -> NDArray[np.float64]:
     """W (a, d) of Eq. 6 from S'S (a, a), X'X (d, d) and S'X (a, d).

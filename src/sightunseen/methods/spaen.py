@@ -98,7 +98,7 @@ class SPAEN(TrainedClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    search_space = {"adversarial_weight": (0.1, 1.0, 3.0)}  # noqa: RUF012
+    search_space = {"adversarial_weight": (0.1, 1.0, 3.0)}
 
     def __init__(
         self,
@@ -158,9 +158,9 @@ class SPAEN(TrainedClassifier):
             "critic": self.critic_,
         }
 
-    def _objective(self, X: Tensor, places: Tensor) -> EmbeddingTraining:  # noqa: N803
+    def _objective(self, X: Tensor, places: Tensor) -> EmbeddingTraining:
         return EmbeddingTraining(self, self._vectors_on_device(self.seen_classes_), X, places)
 
-    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
         scores: Tensor = self.embedder_(X) @ prepared.T
         return scores

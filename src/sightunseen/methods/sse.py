@@ -46,7 +46,7 @@ class SSE(TrainedClassifier):
     device : ``auto``, ``cpu`` or ``cuda``.
     """
 
-    search_space = {"mixture_penalty": (1.0, 3.0, 6.0)}  # noqa: RUF012
+    search_space = {"mixture_penalty": (1.0, 3.0, 6.0)}
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class SSE(TrainedClassifier):
             mixtures = nearest_mixtures(self._vectors_of(labels), corners, self.mixture_penalty * size)
             self._mixtures[np.searchsorted(self.classes_, labels)] = mixtures
 
-    def _build(self, X: Floats | None = None) -> None:  # noqa: N803
+    def _build(self, X: Floats | None = None) -> None:
         if X is not None:
             self._signed = bool((X < 0).any())
         super()._build(X)
@@ -115,7 +115,7 @@ class SSE(TrainedClassifier):
         self.embedding_ = IntersectionEmbedding(*sizes, self.initial_scale, self._signed)
         return {"embedding": self.embedding_}
 
-    def _objective(self, X: Tensor, places: Tensor) -> Objective:  # noqa: N803
+    def _objective(self, X: Tensor, places: Tensor) -> Objective:
         self.embedding_.start_at(X, places)
         mixtures, shape = self._prepare(self.seen_classes_), (self.classes_per_task, self.images_per_class)
         return MixtureAlignment(self.embedding_, mixtures, self._margins(), X, places, shape, self.alignment, self.seed)
@@ -129,7 +129,7 @@ class SSE(TrainedClassifier):
     def _prepare(self, labels: Labels) -> Tensor:
         return self._on_device(self.mixtures_of(labels))
 
-    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:  # noqa: N803
+    def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
         likeness: Tensor = self.embedding_(X)
         return likeness @ prepared.T
 
@@ -156,7 +156,7 @@ class IntersectionEmbedding(nn.Module):
         self.register_buffer("size", torch.ones(()))
 
     @torch.no_grad()
-    def start_at(self, X: Tensor, places: Tensor) -> None:  # noqa: N803
+    def start_at(self, X: Tensor, places: Tensor) -> None:
         """Begin with the mean features of each class and equal weights."""
         size = X.square().mean(dtype=torch.float64).sqrt().float()
         self.size.copy_(torch.where(size > 0, size, torch.ones_like(size)))
@@ -164,7 +164,7 @@ class IntersectionEmbedding(nn.Module):
         sums = torch.zeros_like(self.prototypes).index_add_(0, places, self._parts(X))
         self.prototypes.copy_(sums / counts.unsqueeze(1) / self.size)
 
-    def forward(self, X: Tensor) -> Tensor:  # noqa: N803
+    def forward(self, X: Tensor) -> Tensor:
         """Compare every image with every prototype."""
         weights = torch.relu(self.weights)
         images, prototypes = self._parts(X) / self.size * weights, self.prototypes * weights  # (n, d), (s, d)
@@ -173,7 +173,7 @@ class IntersectionEmbedding(nn.Module):
         likeness: Tensor = self.scale / 2 * (images.sum(dim=1, keepdim=True) + prototypes.sum(dim=1) - distances)
         return likeness
 
-    def _parts(self, X: Tensor) -> Tensor:  # noqa: N803
+    def _parts(self, X: Tensor) -> Tensor:
         return torch.cat([torch.relu(X), torch.relu(-X)], dim=1) if self.signed else X
 
 

@@ -40,7 +40,7 @@ class SYNC(ZeroShotClassifier):
     seen_penalty : subtracted from the scores of seen classes.
     """
 
-    search_space = {"loss": ("one-versus-other", "structured"), "penalty": (0.3, 1.0), "width": (0.7, 1.5)}  # noqa: RUF012
+    search_space = {"loss": ("one-versus-other", "structured"), "penalty": (0.3, 1.0), "width": (0.7, 1.5)}
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class SYNC(ZeroShotClassifier):
         self.semantic_norm = semantic_norm
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
         """Learn the phantom classes' classifiers from features (n, d), labels (n,) and the class table."""
-        X, y = self._begin_fit(X, y, classes)  # noqa: N806
+        X, y = self._begin_fit(X, y, classes)
         vectors = self._vectors_of(self.seen_classes_)
         distances = cdist(vectors, vectors, "sqeuclidean")  # (s, s)
         mean = distances.sum() / max(distances.size - len(distances), 1)  # without a class's distance to itself
@@ -91,12 +91,9 @@ class SYNC(ZeroShotClassifier):
         """The shares (c, r) of the phantoms in the classes with these vectors (c, a)."""
         return np.asarray(softmax(-cdist(vectors, self.phantom_vectors_, "sqeuclidean") / self.squared_width_, axis=1))
 
-    def _scores(self, X: Floats, labels: Labels) -> Floats:  # noqa: N803
-        return self._scorer(labels)(X)
-
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         classifiers = (self._mixtures(self._vectors_of(labels)) @ self.phantom_classifiers_).T.astype(np.float32)  # (d, c)
-        return lambda X: X @ classifiers  # noqa: N803
+        return lambda X: X @ classifiers
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {
@@ -139,7 +136,7 @@ def best_wrong_class(places: NDArray[Any], margins: NDArray[Any], temperature: f
     return loss
 
 
-def learned_classifiers(X: Floats, loss: Loss, n_classes: int, penalty: float) -> NDArray[np.float64]:  # noqa: N803
+def learned_classifiers(X: Floats, loss: Loss, n_classes: int, penalty: float) -> NDArray[np.float64]:
     """The classifiers w (s, d) with the least loss(X w') + lambda / 2 ||w||^2, by L-BFGS; convex."""
     n, d = X.shape
     square = (X.T @ X).astype(np.float64) / n  # (d, d)
@@ -148,7 +145,7 @@ def learned_classifiers(X: Floats, loss: Loss, n_classes: int, penalty: float) -
     # In coordinates u = L'w, LL' = X'X / n + lambda / 2 I, the loss is about as curved in every direction: few steps do.
     square[np.diag_indices(d)] += strength / 2
     inverse = linalg.solve_triangular(linalg.cholesky(square, lower=True), np.eye(d), lower=True).astype(X.dtype)  # L^-1
-    Z = X @ inverse.T  # (n, d)  # noqa: N806
+    Z = X @ inverse.T  # (n, d)
     ridge = strength * (inverse @ inverse.T)  # (d, d), the penalty is u' ridge u / 2
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
