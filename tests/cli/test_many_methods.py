@@ -153,6 +153,15 @@ def test_bad_input_of_a_benchmark_is_named(run: Run, desk: Path, line: str, mess
     assert not Path("results").exists()
 
 
-def test_a_setting_that_a_method_lacks_is_said_before_any_job(run: Run, desk: Path) -> None:
-    Path("plan.toml").write_text('[[method]]\nname = "ESZSL"\nsettings = { hidden = 3 }\n[[data]]\npath = "data"\n')
-    assert "ESZSL has no setting 'hidden'" in refused(run, "benchmark run plan.toml --out results")
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ('name = "ESZSL"\nsettings = { hidden = 3 }', "ESZSL has no setting 'hidden'"),
+        ('name = "ESZSL"\nsearch = { hidden = [3] }', "ESZSL has no setting 'hidden'"),
+        ('name = "ESZSL"\nadaptation = { rounds = 3 }', "adapting ESZSL has no setting 'rounds'"),
+        ('name = "GFZSL-tran"\nadaptation_search = { rounds = [3] }', "adapting GFZSL-tran has no setting 'rounds'"),
+    ],
+)
+def test_a_setting_that_a_method_lacks_is_said_before_any_job(run: Run, desk: Path, entry: str, message: str) -> None:
+    Path("plan.toml").write_text(f'[[method]]\n{entry}\n[[data]]\npath = "data"\n')
+    assert message in refused(run, "benchmark run plan.toml --out results")

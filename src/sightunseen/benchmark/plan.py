@@ -32,6 +32,12 @@ class DataEntry:
     published: str | None = None
     backbone: str = ""
 
+    def __post_init__(self) -> None:
+        for known in fields(self):
+            value = getattr(self, known.name)
+            if value is not None and not isinstance(value, str):
+                raise SettingsError(f"{known.name} of [[data]] must be text; got {value!r}.")
+
     @property
     def name(self) -> str:
         """The name of its rows in tables."""
@@ -54,6 +60,14 @@ class MethodEntry:
     adaptation_search: Mapping[str, Sequence[Any]] | None = None
 
     def __post_init__(self) -> None:
+        for what in ("settings", "adaptation"):
+            _check_table(what, getattr(self, what))
+        for what in ("search", "adaptation_search"):
+            space = getattr(self, what)
+            _check_table(what, {} if space is None else space)
+            scalars = [name for name, values in (space or {}).items() if not isinstance(values, (list, tuple)) or not values]
+            if scalars:
+                raise SettingsError(f"{what} of the plan must give {scalars[0]} a list of values, such as [1, 10].")
         if self.name not in CARDS:
             raise SettingsError(f"there is no method '{self.name}'; there are {', '.join(CARDS)}. See: sightunseen methods")
 
@@ -143,18 +157,15 @@ def read_plan(source: str | Path, data_folder: str | Path | None = None) -> Plan
 def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
     """The plan that a TOML file's content stands for."""
     _check_keys("the plan", content, ("title", "seeds", "selection", "folds", "methods", "data", "method"))
-    data = [_entry(DataEntry, "[[data]]", table) for table in content.get("data", ())]
+    data = [_entry(DataEntry, "[[data]]", table) for table in _tables(content, "data")]
     data = [replace(entry, path=str(data_folder / entry.path)) for entry in data]
-    named = content.get("methods", ())
-    named = [named] if isinstance(named, str) else named
-    methods = [MethodEntry(name) for word in named for name in _names(word)]
-    methods += [_entry(MethodEntry, "[[method]]", table) for table in content.get("method", ())]
-    selection = content.get("selection", "validation")
+    methods = [MethodEntry(name) for word in _words(content, "methods", ()) for name in _names(word)]
+    methods += [_entry(MethodEntry, "[[method]]", table) for table in _tables(content, "method")]
     return Plan(
         tuple(data),
         tuple(methods),
         content.get("seeds", 1),
-        (selection,) if isinstance(selection, str) else tuple(selection),
+        tuple(_words(content, "selection", ("validation",))),
         content.get("folds", 1),
         content.get("title", ""),
     )
@@ -164,6 +175,27 @@ def _names(word: str) -> list[str]:
     if word not in GROUPS:
         return [word]
     return [name for name, card in CARDS.items() if word in ("all", card.setting)]
+
+
+def _words(content: Mapping[str, Any], name: str, default: Sequence[str]) -> Sequence[str]:
+    """A word or a list of them."""
+    found = content.get(name, default)
+    words = [found] if isinstance(found, str) else found
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        raise SettingsError(f"{name} of the plan must be a name or a list of names; got {found!r}.")
+    return words
+
+
+def _tables(content: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
+    found = content.get(name, ())
+    if not isinstance(found, (list, tuple)) or not all(isinstance(table, Mapping) for table in found):
+        raise SettingsError(f"{name} of the plan must be tables, each beginning with [[{name}]].")
+    return found
+
+
+def _check_table(what: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"{what} of the plan must be a table, such as {{ n_tasks = 500 }}; got {value!r}.")
 
 
 def _entry(kind: type[Any], where: str, table: Mapping[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -36,6 +36,7 @@ def opened(entry: DataEntry) -> tuple[ZeroShotDataset, tuple[Finding, ...]]:
 
 def identity_of(job: Job) -> dict[str, Any]:
     """All that changes the answer of a job: data by content, method with its version and every setting, seed, selection."""
+    _check_names(job)
     data, _ = opened(job.data)
     model, card = _model(job), CARDS[job.method.name]
     transductive = card.setting == TRANSDUCTIVE
@@ -88,11 +89,24 @@ def carry_out(job: Job, base: Mapping[str, Any] | None = None) -> RunRecord:
     )
 
 
+def _check_names(job: Job) -> None:
+    """Refuse settings that the method does not have, before any job is begun."""
+    entry, card = job.method, CARDS[job.method.name]
+    kind = METHODS[card.estimator]
+    _refuse_unknown(entry.name, {*entry.settings, *(entry.search or {})}, kind._get_param_names())
+    adaptable = issubclass(kind, AdaptableClassifier) and card.setting == TRANSDUCTIVE
+    known = kind.adaptation_settings() if adaptable else []
+    _refuse_unknown(f"adapting {entry.name}", {*entry.adaptation, *(entry.adaptation_search or {})}, known)
+
+
+def _refuse_unknown(what: str, given: set[str], known: Sequence[str]) -> None:
+    unknown = sorted(given - set(known))
+    if unknown:
+        raise SettingsError(f"{what} has no setting '{unknown[0]}'; it has {', '.join(known) or 'none'}.")
+
+
 def _model(job: Job) -> ZeroShotClassifier:
     kind = METHODS[CARDS[job.method.name].estimator]
-    unknown = sorted(set(job.method.settings) - set(kind._get_param_names()))
-    if unknown:
-        raise SettingsError(f"{job.method.name} has no setting '{unknown[0]}'; it has {', '.join(kind._get_param_names())}.")
     model = kind(**job.method.settings)
     return model.set_params(seed=job.seed) if "seed" in kind._get_param_names() else model
 

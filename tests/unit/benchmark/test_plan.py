@@ -55,6 +55,16 @@ def test_a_method_can_have_settings_of_its_own() -> None:
         ({"seeds": True}, "seeds must be"),
         ({"selection": "test"}, "selection must be one of"),
         ({"folds": 1.5}, "folds must be"),
+        ({"methods": 3}, "must be a name or a list of names"),
+        ({"methods": ["ESZSL", 3]}, "must be a name or a list of names"),
+        ({"selection": 3}, "must be a name or a list of names"),
+        ({"selection": []}, "names no selections"),
+        ({"data": {"path": "CUB"}}, r"\[\[data\]\]"),
+        ({"data": ["CUB"]}, r"\[\[data\]\]"),
+        ({"data": [{"path": "CUB", "features": 50}]}, "features of .* must be text"),
+        ({"method": [{"name": "ALE", "settings": 3}]}, "settings of the plan must be a table"),
+        ({"method": [{"name": "ALE", "search": {"margin": 1.0}}]}, "give margin a list"),
+        ({"method": [{"name": "ALE", "search": {"margin": []}}]}, "give margin a list"),
     ],
 )
 def test_a_bad_plan_says_what_is_wrong(change: dict[str, Any], message: str) -> None:
