@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from sightunseen.training.fused import FusedStep
 from sightunseen.training.objective import Draw, FusedForm, Objective
-from sightunseen.training.optimisation import Optimisation
+from sightunseen.training.optimisation import MOMENTUM, Optimisation
 
 GRAPH_STEPS = 100  # steps recorded in one graph: launching it costs as much as launching a few kernels
 ROLES = ("first", "first_bias", "second", "second_bias", "scale", "free")
@@ -33,6 +33,8 @@ class BatchedEngine:
     def __init__(
         self, objectives: Sequence[Objective], optimisations: Sequence[Optimisation], precision: str = PRECISION
     ) -> None:
+        if any(optimisation.momentum != MOMENTUM for optimisation in optimisations):
+            raise ValueError(f"the fused kernels have a momentum of {MOMENTUM}")
         self.objectives, self.optimisations, self.precision = objectives, optimisations, precision
         self.name = f"fused cuda kernels, float32 with products in {precision}"
         self.forms = [_form_of(objective) for objective in objectives]

@@ -12,12 +12,13 @@ from sightunseen.training.optimisation import Optimisation
 class EagerEngine:
     """Loss, gradient, clipping and fused Adam, step by step."""
 
-    name = "cpu, float32"
+    manner = ""  # in the engine's name
 
     def __init__(self, objective: Objective, optimisation: Optimisation) -> None:
         self.objective = objective
         self.optimisation = optimisation
         self.device = objective.parameters[0].device
+        self.name = f"{self.device.type}{self.manner}, float32"
         self.optimiser = self._make_optimiser()
 
     def run(self, tasks: Draw, first_task: int) -> float:

@@ -16,7 +16,7 @@ WARM_UP = 3  # eager steps before recording, so that every buffer of the optimis
 class GraphEngine(EagerEngine):
     """Launching some forty kernels a step costs more than running them; a graph launches them at once."""
 
-    name = "cuda graph, float32"
+    manner = " graph"
 
     def __init__(self, objective: Objective, optimisation: Optimisation) -> None:
         self.rate = torch.tensor(optimisation.learning_rate, device=objective.parameters[0].device)
