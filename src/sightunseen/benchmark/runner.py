@@ -86,7 +86,7 @@ def _outcomes(waiting: Sequence[Ready], known: Mapping[str, Outcome], workers: i
 
     ``known`` are those there are already, new ones included.
     """
-    threads = max(1, (os.cpu_count() or 1) // workers)
+    threads = max(1, _cores() // workers)
     idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
     pools = [_worker(threads) for _ in range(min(workers, len(waiting)))]
     for pool in pools:
@@ -113,6 +113,11 @@ def _outcomes(waiting: Sequence[Ready], known: Mapping[str, Outcome], workers: i
             for process in list((pool._processes or {}).values()):
                 process.kill()  # nothing is lost but the job in hand; and a job in numpy hears no other signal
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _cores() -> int:
+    """The cores this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _base_record(one: Ready, known: Mapping[str, Outcome]) -> Mapping[str, Any] | None:

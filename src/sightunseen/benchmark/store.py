@@ -1,6 +1,5 @@
 """The outcomes of jobs: one file each, written whole or not at all, so that a killed run loses only the job in hand."""
 
-import fcntl
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -54,6 +53,8 @@ class Store:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep a second run out of the folder while this one writes."""
+        import fcntl  # not on Windows, where results can still be shown
+
         if self.folder.exists() and not self.folder.is_dir():
             raise StorageError(f"{self.folder} is a file. Give --out the name of a folder.")
         if self.folder.is_dir() and not self.jobs.is_dir() and any(self.folder.iterdir()):
