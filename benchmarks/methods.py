@@ -29,7 +29,7 @@ def main() -> None:
     torch.set_num_threads(1)
     data = load_gbu(args.folder, features=args.features)
     X, y, unlabelled = data.train.X, data.train.y, data.test_unseen.X
-    print(f"{data.name} {args.features}, one core, default settings\n{'':16}  seconds     T1  cost in the catalogue")
+    print(f"{data.name} {args.features}, one core, default settings\n{'':16}  seconds     T1  in the catalogue")
     for name, card in CARDS.items():
         with threadpool_limits(1):
             started = time.perf_counter()
@@ -38,7 +38,7 @@ def main() -> None:
                 assert isinstance(model, AdaptableClassifier)
                 model = model.adapt(unlabelled, data.unseen, **card.adaptation)
             taken = time.perf_counter() - started
-        print(f"{name:16}  {taken:7.1f}  {evaluate(model, data).T1:5.1f}  {card.cost}", flush=True)
+        print(f"{name:16}  {taken:7.1f}  {evaluate(model, data).T1:5.1f}  {card.cost} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.cli._tables import print_table
 
     rows = [
-        (name, card.setting, card.year, card.cost, card.estimator, card.paper)
+        (name, card.setting, card.year, f"{card.cost} s", card.estimator, card.paper)
         for name, card in CARDS.items()
         if args.setting in (None, card.setting)
     ]

@@ -54,7 +54,7 @@ class CVC(TrainedClassifier, AdaptableClassifier):
         hidden: int = 1600,
         output: str = "auto",
         similarity: str = "cosine",
-        initial_scale: float = 20.0,
+        initial_scale: float = 30.0,
         semantic_norm: float | str | None = "sqrt",
         initialisation: str = "he",
         n_tasks: int = 2000,
