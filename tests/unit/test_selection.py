@@ -20,7 +20,7 @@ from sightunseen.selection import Fixed, OnTestData, OnValidationClasses
 from sightunseen.training import Hook, Training, loop
 from sightunseen.trials import Choice
 
-SETTINGS: dict[str, Any] = {"hidden": 32, "n_tasks": 300, "learning_rate": 1e-2, "device": "cpu"}
+SETTINGS: dict[str, Any] = {"hidden": 32, "initial_scale": 20.0, "n_tasks": 300, "learning_rate": 1e-2, "device": "cpu"}
 GRID = {"learning_rate": [1e-8, 1e-2], "initial_scale": [10.0, 20.0]}
 ADAPTATION = {"rounds": 2, "tasks_per_round": 20}
 
