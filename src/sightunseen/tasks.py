@@ -59,6 +59,20 @@ def draw_images(images: ClassImages, classes: Tensor, first: int, per_class: int
     return images.rows[images.start[classes].unsqueeze(-1) + places]
 
 
+def draw_tasks(images: ClassImages, first: int, n_tasks: int, per_task: int, per_class: int, seed: int) -> dict[str, Tensor]:
+    """Tasks ``first`` and up of M classes, all where there are fewer, and N images of each, those of a class side by side.
+
+    ``classes`` (n_tasks, M), ``rows`` (n_tasks, M N) of images, and ``labels`` (n_tasks, M N), the place of each image's class
+    among the task's.
+    """
+    n_classes, device = len(images.count), images.rows.device
+    per_task = min(per_task, n_classes)
+    classes = draw_classes(n_classes, first, n_tasks, per_task, seed, device)
+    rows = draw_images(images, classes, first, per_class, seed)
+    labels = torch.arange(per_task, device=device).repeat_interleave(per_class).expand(n_tasks, -1)
+    return {"classes": classes, "rows": rows.flatten(1), "labels": labels}
+
+
 def draw_batches(n_images: int, first: int, n_batches: int, size: int, seed: int, device: torch.device) -> Tensor:
     """Plain mini-batches for training without tasks: (n_batches, size) image rows, each drawn from all images."""
     return _below(torch.tensor(n_images, device=device), _numbers(derive_seed(seed, "batches"), first, n_batches, size, device))

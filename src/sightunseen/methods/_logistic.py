@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize
 from scipy.special import expit, logsumexp
 
+from sightunseen.methods._sizes import mean_diagonal
+
 MAX_STEPS = 100
 
 Array = NDArray[np.floating[Any]]
@@ -55,7 +57,7 @@ def _minimise(
     mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
     X = X - mean
     covariance = np.asarray(X.T @ X, dtype=np.float64) / n  # (d, d)
-    variance = float(np.trace(covariance)) / d or 1.0
+    variance = mean_diagonal(covariance)
     weight = penalty * variance
     # L-BFGS needs few steps where the curvature is alike in all directions: W = L'^-1 V, with L L' the curvature at the start,
     # of images whose targets are as likely as their shares, and never flatter than rounding can tell.

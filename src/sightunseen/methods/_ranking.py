@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from sightunseen.checks import check_number, check_whole
+from sightunseen.methods._objectives import BatchObjective
 from sightunseen.methods._trained import TrainedClassifier
 from sightunseen.randomness import derive_seed
-from sightunseen.tasks import draw_batches
-from sightunseen.training import Draw, Objective
 
 
 def violations(scores: Tensor, targets: Tensor, margin: float) -> Tensor:
@@ -57,26 +56,20 @@ class CompatibilityMap(nn.Module):
         return features @ self.weight @ vectors.T
 
 
-class RankingTraining(Objective):
+class RankingTraining(BatchObjective):
     """Mini-batches of all images, each ranked among all seen classes by ``model.ranking_loss``."""
 
     def __init__(self, model: "RankingClassifier", features: Tensor, places: Tensor) -> None:
-        super().__init__(model._trained_parameters())
+        seed = derive_seed(model.seed, "batches")
+        super().__init__(model._trained_parameters(), features, places, model.batch_size, seed)
         self.model, self.network = model, model.networks_["map"]
-        self.features, self.places = features, places
         self.vectors = model._vectors_on_device(model.seen_classes_)  # (s, a)
-        self.seed = derive_seed(model.seed, "batches")
-
-    def draw(self, first: int, n_tasks: int) -> Draw:
-        """Rows of a mini-batch, and the places of their classes."""
-        size, device = self.model.batch_size, self.features.device
-        rows = draw_batches(len(self.features), first, n_tasks, size, self.seed, device)
-        return {"rows": rows, "targets": self.places[rows]}
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:
         """How far the batch is from being ranked."""
-        scores = self.network(self.features.index_select(0, task["rows"]), self.vectors)  # (b, s)
-        return self.model.ranking_loss(scores, task["targets"])
+        rows = task["rows"]
+        scores = self.network(self.features.index_select(0, rows), self.vectors)  # (b, s)
+        return self.model.ranking_loss(scores, self.places[rows])
 
 
 class RankingClassifier(TrainedClassifier):

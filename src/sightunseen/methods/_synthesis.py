@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from sightunseen.losses import cross_entropy
 from sightunseen.methods._networks import Perceptron
+from sightunseen.methods._objectives import BatchObjective
 from sightunseen.randomness import derive_seed
-from sightunseen.tasks import draw_batches, draw_normal
-from sightunseen.training import Draw, Objective, Optimisation, Run, train
+from sightunseen.tasks import draw_normal
+from sightunseen.training import Optimisation, Run, train
 
 STEP = 0.3  # how far a first step of the softmax classifier moves a score
 
@@ -54,18 +55,13 @@ def synthesise(generator: Perceptron, vectors: Tensor, noise_size: int, n_images
     return torch.cat([generator(torch.cat([noise, vector.expand(n_images, -1)], dim=1)) for vector in vectors])
 
 
-class SoftmaxTraining(Objective):
+class SoftmaxTraining(BatchObjective):
     """Softmax regression on features (n, d) of classes at ``places`` (n,), in mini-batches."""
 
     def __init__(self, features: Tensor, places: Tensor, n_classes: int, batch_size: int, seed: int) -> None:
         self.weight = nn.Parameter(features.new_zeros(n_classes, features.shape[1]))
         self.bias = nn.Parameter(features.new_zeros(n_classes))
-        super().__init__([self.weight, self.bias])
-        self.features, self.places, self.batch_size, self.seed = features, places, batch_size, seed
-
-    def draw(self, first: int, n_tasks: int) -> Draw:
-        """Mini-batches of all images."""
-        return {"rows": draw_batches(len(self.features), first, n_tasks, self.batch_size, self.seed, self.features.device)}
+        super().__init__([self.weight, self.bias], features, places, batch_size, seed)
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:
         """Cross-entropy."""

@@ -12,10 +12,9 @@ from sightunseen.checks import check_number, check_whole
 from sightunseen.classes import Labels
 from sightunseen.errors import SettingsError
 from sightunseen.methods._networks import Perceptron
+from sightunseen.methods._objectives import BatchObjective
 from sightunseen.methods._trained import TrainedClassifier
 from sightunseen.randomness import derive_seed
-from sightunseen.tasks import draw_batches
-from sightunseen.training import Draw, Objective
 
 LEAST_VARIANCE = 1e-6
 
@@ -150,7 +149,7 @@ class Novelty(nn.Module):
         return densities.max(dim=1).values - self.threshold
 
 
-class Transfer(Objective):
+class Transfer(BatchObjective):
     """The losses of the mapping and of the classifier, which share nothing, on plain mini-batches."""
 
     def __init__(
@@ -165,15 +164,10 @@ class Transfer(Objective):
         kept: float,
         seed: int,
     ) -> None:
-        super().__init__([*mapping.parameters(), *softmax.parameters()])
+        trained = [*mapping.parameters(), *softmax.parameters()]
+        super().__init__(trained, features, places, images_per_task, derive_seed(seed, "tasks"))
         self.mapping, self.softmax, self.novelty = mapping, softmax, novelty
-        self.vectors, self.features, self.places = vectors, features, places
-        self.images_per_task, self.kept, self.seed = images_per_task, kept, derive_seed(seed, "tasks")
-
-    def draw(self, first: int, n_tasks: int) -> Draw:
-        """Images, each drawn from all."""
-        size, device = self.images_per_task, self.features.device
-        return {"rows": draw_batches(len(self.features), first, n_tasks, size, self.seed, device)}
+        self.vectors, self.kept = vectors, kept
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:
         """The mean of ||s_y - f(x)||^2 over images and attributes, plus that of -log p(y | x)."""

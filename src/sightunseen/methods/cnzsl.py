@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from sightunseen.checks import check_number, check_whole
 from sightunseen.classes import Labels
 from sightunseen.losses import cross_entropy
+from sightunseen.methods._objectives import BatchObjective
 from sightunseen.methods._trained import TrainedClassifier
 from sightunseen.randomness import derive_seed
 from sightunseen.scores import cosine_scores
-from sightunseen.tasks import draw_batches
-from sightunseen.training import Draw, Objective
+from sightunseen.training import Draw
 
 SMALLEST_VARIANCE = 1e-5  # added to variances, so that a hidden value alike in all classes becomes zero
 
@@ -130,7 +130,7 @@ def class_normalised(values: Tensor, n_seen: int) -> Tensor:
     return (values - mean) * torch.rsqrt(variance + SMALLEST_VARIANCE)
 
 
-class PrototypeTraining(Objective):
+class PrototypeTraining(BatchObjective):
     """Cross-entropy of images (n, d), of classes at ``places`` (n,), over the prototypes of all seen classes, (s, a)."""
 
     def __init__(
@@ -143,13 +143,8 @@ class PrototypeTraining(Objective):
         batch_size: int,
         seed: int,
     ) -> None:
-        super().__init__(list(network.parameters()))
-        self.network, self.vectors, self.features, self.places = network, vectors, X, places
-        self.scale, self.batch_size, self.seed = scale, batch_size, seed
-
-    def draw(self, first: int, n_tasks: int) -> Draw:
-        """Images of each mini-batch."""
-        return {"rows": draw_batches(len(self.features), first, n_tasks, self.batch_size, self.seed, self.features.device)}
+        super().__init__(list(network.parameters()), X, places, batch_size, seed)
+        self.network, self.vectors, self.scale = network, vectors, scale
 
     def loss(self, task: Draw) -> Tensor:
         """Mean of -ln p(y | x)."""

@@ -9,7 +9,7 @@ from torch.nn import functional
 from sightunseen.checks import check_choice, check_whole
 from sightunseen.classes import Labels
 from sightunseen.methods._networks import Perceptron
-from sightunseen.methods._task_objective import TaskObjective
+from sightunseen.methods._objectives import TaskObjective
 from sightunseen.methods._trained import TrainedClassifier
 
 SIMILARITIES = ("distance", "cosine")

@@ -10,6 +10,7 @@ from scipy import linalg
 from sightunseen.checks import check_number
 from sightunseen.classes import ClassTable
 from sightunseen.methods._bilinear import BilinearClassifier
+from sightunseen.methods._sizes import mean_diagonal
 
 
 class ESZSL(BilinearClassifier):
@@ -64,6 +65,5 @@ class ESZSL(BilinearClassifier):
 
 def _penalised(square: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
     """The matrix plus the penalty times its mean diagonal, on the diagonal."""
-    size = np.trace(square) / len(square)
-    square[np.diag_indices_from(square)] += penalty * (size if size > 0 else 1.0)
+    square[np.diag_indices_from(square)] += penalty * mean_diagonal(square)
     return square

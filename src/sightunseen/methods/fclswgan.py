@@ -14,11 +14,11 @@ from sightunseen.classes import Labels
 from sightunseen.losses import cross_entropy
 from sightunseen.methods._base import Floats
 from sightunseen.methods._networks import Perceptron
+from sightunseen.methods._objectives import TurnObjective
 from sightunseen.methods._synthesis import excess, frozen, linear_layers, synthesise, train_softmax
 from sightunseen.methods._trained import TrainedClassifier
 from sightunseen.randomness import derive_seed
-from sightunseen.tasks import ClassImages, draw_batches, draw_normal, draw_uniform
-from sightunseen.training import Draw, Objective
+from sightunseen.tasks import ClassImages, draw_normal, draw_uniform
 
 LEAK = 0.2  # of the leaky ReLU
 MOST_IMAGES = 100  # of a seen class, kept to train classifiers on
@@ -26,7 +26,7 @@ MOST_IMAGES = 100  # of a seen class, kept to train classifiers on
 Softmax = tuple[Tensor, Tensor]  # weights (c, d) and biases (c,)
 
 
-class AdversarialTraining(Objective):
+class AdversarialTraining(TurnObjective):
     """The critic takes ``critic_steps`` tasks, then the generator one (Eq. 5).
 
     Parameters
@@ -37,20 +37,12 @@ class AdversarialTraining(Objective):
     features, places : (n, d) with the place of each image's class among the seen ones, (n,).
     """
 
-    alike = False
-
     def __init__(self, method: "FCLSWGAN", softmax: Softmax, vectors: Tensor, features: Tensor, places: Tensor) -> None:
-        super().__init__(method._trained_parameters())
-        self.method, self.softmax = method, softmax
+        seed = derive_seed(method.seed, "batches")
+        super().__init__(method._trained_parameters(), features, places, method.batch_size, seed)
+        self.method, self.softmax, self.vectors = method, softmax, vectors
         self.generator, self.critic = method.generator_, method.critic_
-        self.vectors, self.features, self.places = vectors, features, places
-        self.seeds = {name: derive_seed(method.seed, name) for name in ("batches", "noise", "between")}
-
-    def draw(self, first: int, n_tasks: int) -> Draw:
-        """Mini-batches of images."""
-        device = self.features.device
-        rows = draw_batches(len(self.features), first, n_tasks, self.method.batch_size, self.seeds["batches"], device)
-        return {"rows": rows, "task": torch.arange(first, first + n_tasks, device=device)}
+        self.seeds = {name: derive_seed(method.seed, name) for name in ("noise", "between")}
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:
         """The loss of whose turn it is."""

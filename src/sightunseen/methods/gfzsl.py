@@ -12,6 +12,7 @@ from sightunseen.checks import check_choice, check_number, check_whole
 from sightunseen.classes import ClassTable, Labels
 from sightunseen.methods._adaptable import AdaptableClassifier
 from sightunseen.methods._base import Floats
+from sightunseen.methods._sizes import mean_diagonal
 
 Doubles = NDArray[np.float64]
 
@@ -205,6 +206,5 @@ def estimates(X: Floats, places: NDArray[np.int64], prior_images: float) -> tupl
 
 def _ridge(kernel: Doubles, penalty: float, targets: Doubles) -> Doubles:
     """(K + penalty I)^-1 targets, (s, d); the penalty relative to the mean diagonal of K."""
-    size = np.trace(kernel) / len(kernel)
-    penalised = kernel + penalty * (size if size > 0 else 1.0) * np.eye(len(kernel))
+    penalised = kernel + penalty * mean_diagonal(kernel) * np.eye(len(kernel))
     return np.asarray(linalg.solve(penalised, targets, assume_a="pos"))

@@ -10,7 +10,7 @@ from sightunseen.generator import ClassifierGenerator
 from sightunseen.losses import cross_entropy
 from sightunseen.randomness import derive_seed
 from sightunseen.scores import Score
-from sightunseen.tasks import ClassImages, draw_batches, draw_classes, draw_images
+from sightunseen.tasks import ClassImages, draw_batches, draw_tasks
 from sightunseen.training import Draw, FusedForm, Objective
 
 
@@ -54,17 +54,13 @@ class TaskTraining(Objective):
 
     def draw(self, first: int, n_tasks: int) -> Draw:
         """Line 1: classes, images of each, and local labels."""
-        n_classes, size, device = len(self.vectors), self.shape.images_per_class, self.features.device
-        if not self.shape.episodic:
-            batch = self.shape.classes_per_task * size
-            rows = draw_batches(len(self.features), first, n_tasks, batch, self.seed, device)
-            classes = torch.arange(n_classes, device=device).expand(n_tasks, n_classes)
-            return {"classes": classes, "rows": rows, "labels": self.places[rows]}
-        per_task = min(self.shape.classes_per_task, n_classes)
-        classes = draw_classes(n_classes, first, n_tasks, per_task, self.seed, device)
-        rows = draw_images(self.images, classes, first, size, self.seed)
-        labels = torch.arange(per_task, device=device).repeat_interleave(size).expand(n_tasks, -1)
-        return {"classes": classes, "rows": rows.flatten(1), "labels": labels}
+        per_task, per_class = self.shape.classes_per_task, self.shape.images_per_class
+        if self.shape.episodic:
+            return draw_tasks(self.images, first, n_tasks, per_task, per_class, self.seed)
+        n_classes, device = len(self.vectors), self.features.device
+        rows = draw_batches(len(self.features), first, n_tasks, per_task * per_class, self.seed, device)
+        classes = torch.arange(n_classes, device=device).expand(n_tasks, n_classes)
+        return {"classes": classes, "rows": rows, "labels": self.places[rows]}
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:
         """Line 2: generate the classifiers of the task's classes and classify its images."""

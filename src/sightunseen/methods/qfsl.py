@@ -12,6 +12,7 @@ from sightunseen.losses import cross_entropy
 from sightunseen.methods._adaptable import AdaptableClassifier
 from sightunseen.methods._base import Floats
 from sightunseen.methods._networks import Perceptron
+from sightunseen.methods._objectives import BatchObjective
 from sightunseen.methods._trained import TrainedClassifier
 from sightunseen.randomness import derive_seed
 from sightunseen.tasks import draw_batches
@@ -124,7 +125,7 @@ class QFSL(TrainedClassifier, AdaptableClassifier):
         train(Run(objective, optimisation, model=self, finish=self._end_training))
 
 
-class EmbeddingTraining(Objective):
+class EmbeddingTraining(BatchObjective):
     """Cross-entropy of mini-batches of embedded images (n, d), of classes at ``places`` (n,), over class vectors (c, a)."""
 
     def __init__(
@@ -136,13 +137,8 @@ class EmbeddingTraining(Objective):
         batch_size: int,
         seed: int,
     ) -> None:
-        super().__init__(list(network.parameters()))
-        self.network, self.vectors, self.features, self.places = network, vectors, X, places
-        self.batch_size, self.seed = batch_size, seed
-
-    def draw(self, first: int, n_tasks: int) -> Draw:
-        """Images of each mini-batch."""
-        return {"rows": draw_batches(len(self.features), first, n_tasks, self.batch_size, self.seed, self.features.device)}
+        super().__init__(list(network.parameters()), X, places, batch_size, seed)
+        self.network, self.vectors = network, vectors
 
     def loss(self, task: Draw) -> Tensor:
         """Mean of -ln p(y | x)."""

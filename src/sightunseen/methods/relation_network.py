@@ -11,7 +11,7 @@ from torch.nn import functional
 from sightunseen.checks import check_whole
 from sightunseen.classes import Labels
 from sightunseen.methods._networks import Perceptron
-from sightunseen.methods._task_objective import TaskObjective
+from sightunseen.methods._objectives import TaskObjective
 from sightunseen.methods._trained import TrainedClassifier
 
 FIRST_WEIGHTS = 0.1  # of the last layer, relative to He's

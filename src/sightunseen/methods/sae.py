@@ -11,6 +11,7 @@ from sklearn.preprocessing import normalize
 from sightunseen.checks import check_choice, check_number
 from sightunseen.classes import ClassTable, Labels
 from sightunseen.methods._base import Floats, ZeroShotClassifier
+from sightunseen.methods._sizes import mean_diagonal
 
 SPACES = ("semantic", "feature")
 
@@ -93,7 +94,7 @@ def solve_autoencoder(
     Both sides are symmetric, so in their eigenvectors the equation is one division an entry. Where neither the images nor
     the class vectors vary, any entry would do, and it is zero.
     """
-    weight = encoder_weight * _size(SS) / _size(XX)
+    weight = encoder_weight * mean_diagonal(SS) / mean_diagonal(XX)
     semantic_values, semantic_axes = linalg.eigh(SS)
     feature_values, feature_axes = linalg.eigh(XX)
     divisors = semantic_values[:, None] + weight * feature_values  # (a, d)
@@ -101,8 +102,3 @@ def solve_autoencoder(
     turned = (1 + weight) * semantic_axes.T @ SX @ feature_axes
     solved = np.divide(turned, divisors, out=np.zeros_like(turned), where=kept)
     return np.asarray(semantic_axes @ solved @ feature_axes.T)
-
-
-def _size(square: NDArray[np.float64]) -> float:
-    """The mean of the diagonal; one where there is nothing."""
-    return float(np.trace(square)) / len(square) or 1.0

@@ -7,15 +7,15 @@ from torch import Tensor, nn
 
 from sightunseen.checks import check_number, check_whole
 from sightunseen.methods._networks import Perceptron
-from sightunseen.methods._ranking import violations
+from sightunseen.methods._objectives import TurnObjective
+from sightunseen.methods._ranking import summed_ranking
 from sightunseen.methods._synthesis import frozen, gradient_penalty
 from sightunseen.methods._trained import TrainedClassifier
 from sightunseen.randomness import derive_seed
-from sightunseen.tasks import draw_batches, draw_uniform
-from sightunseen.training import Draw, Objective
+from sightunseen.tasks import draw_uniform
 
 
-class EmbeddingTraining(Objective):
+class EmbeddingTraining(TurnObjective):
     """The critic takes ``critic_steps`` tasks, then the embedders and the decoder one.
 
     Parameters
@@ -25,19 +25,12 @@ class EmbeddingTraining(Objective):
     features, places : (n, d) with the place of each image's class among the seen ones, (n,).
     """
 
-    alike = False
-
     def __init__(self, method: "SPAEN", vectors: Tensor, features: Tensor, places: Tensor) -> None:
-        super().__init__(method._trained_parameters())
-        self.method, self.vectors, self.features, self.places = method, vectors, features, places
+        seed = derive_seed(method.seed, "batches")
+        super().__init__(method._trained_parameters(), features, places, method.batch_size, seed)
+        self.method, self.vectors = method, vectors
         self.length = vectors.norm(dim=1).mean()
-        self.seeds = {name: derive_seed(method.seed, name) for name in ("batches", "between")}
-
-    def draw(self, first: int, n_tasks: int) -> Draw:
-        """Mini-batches of images."""
-        device = self.features.device
-        rows = draw_batches(len(self.features), first, n_tasks, self.method.batch_size, self.seeds["batches"], device)
-        return {"rows": rows, "task": torch.arange(first, first + n_tasks, device=device)}
+        self.between = derive_seed(method.seed, "between")
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:
         """The loss of whose turn it is."""
@@ -48,11 +41,11 @@ class EmbeddingTraining(Objective):
             return self.embedding_loss(embedded, self.places[task["rows"]]) + self.reconstruction_loss(features, mapped)
         with torch.no_grad():
             embedded, mapped = self.method.embedder_(features), self.method.reconstructive_(features)
-        return self.critic_loss(embedded, mapped, draw_uniform(self.seeds["between"], task["task"], (len(features), 1)))
+        return self.critic_loss(embedded, mapped, draw_uniform(self.between, task["task"], (len(features), 1)))
 
     def embedding_loss(self, embedded: Tensor, places: Tensor) -> Tensor:
         """E's: rank an image's own class above the others, and look to the critic as if embedded by F."""
-        ranking = violations(embedded @ self.vectors.T, places, self.method.margin).sum(dim=1).mean()
+        ranking = summed_ranking(embedded @ self.vectors.T, places, self.method.margin)
         with frozen(self.method.critic_):
             realness: Tensor = self.method.critic_(embedded).mean()
         return ranking - self.method.adversarial_weight * realness

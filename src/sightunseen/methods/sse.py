@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from sightunseen.checks import check_number, check_whole
 from sightunseen.classes import ClassTable, Labels, Vectors
 from sightunseen.methods._base import Floats
+from sightunseen.methods._sizes import mean_between
 from sightunseen.methods._trained import TrainedClassifier
 from sightunseen.randomness import derive_seed
 from sightunseen.tasks import ClassImages, draw_classes, draw_images
@@ -123,8 +124,7 @@ class SSE(TrainedClassifier):
     def _margins(self) -> Tensor:
         vectors = self._vectors_of(self.seen_classes_)
         distances = cdist(vectors, vectors, "sqeuclidean")  # (s, s)
-        mean = distances.sum() / max(distances.size - len(distances), 1)
-        return self._on_device(distances / (mean if mean > 0 else 1.0))
+        return self._on_device(distances / mean_between(distances))
 
     def _prepare(self, labels: Labels) -> Tensor:
         return self._on_device(self.mixtures_of(labels))

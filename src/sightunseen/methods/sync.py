@@ -12,6 +12,7 @@ from scipy.special import logsumexp, softmax
 from sightunseen.checks import check_choice, check_number
 from sightunseen.classes import ClassTable, Labels, Vectors
 from sightunseen.methods._base import Floats, ZeroShotClassifier
+from sightunseen.methods._sizes import mean_between, mean_diagonal
 
 LOSSES = ("one-versus-other", "crammer-singer", "structured")
 TEMPERATURE = 0.1  # of the smooth maximum, where a margin is 1
@@ -63,8 +64,7 @@ class SYNC(ZeroShotClassifier):
         X, y = self._begin_fit(X, y, classes)
         vectors = self._vectors_of(self.seen_classes_)
         distances = cdist(vectors, vectors, "sqeuclidean")  # (s, s)
-        mean = distances.sum() / max(distances.size - len(distances), 1)  # without a class's distance to itself
-        mean = mean if mean > 0 else 1.0
+        mean = mean_between(distances)
         places = np.searchsorted(self.seen_classes_, y)
         if self.loss == "one-versus-other":
             loss = one_versus_other(places, len(vectors))
@@ -140,13 +140,12 @@ def learned_classifiers(X: Floats, loss: Loss, n_classes: int, penalty: float) -
     """The classifiers w (s, d) with the least loss(X w') + lambda / 2 ||w||^2, by L-BFGS; convex."""
     n, d = X.shape
     square = (X.T @ X).astype(np.float64) / n  # (d, d)
-    size = np.trace(square) / d
-    strength = penalty * (size if size > 0 else 1.0)
+    strength = penalty * mean_diagonal(square)
     # In coordinates u = L'w, LL' = X'X / n + lambda / 2 I, the loss is about as curved in every direction: few steps do.
     square[np.diag_indices(d)] += strength / 2
     inverse = linalg.solve_triangular(linalg.cholesky(square, lower=True), np.eye(d), lower=True).astype(X.dtype)  # L^-1
     Z = X @ inverse.T  # (n, d)
-    ridge = strength * (inverse @ inverse.T)  # (d, d), the penalty is u' ridge u / 2
+    ridge = np.float64(strength) * (inverse @ inverse.T)  # in double precision: (d, d), the penalty is u' ridge u / 2
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         u = flat.reshape(d, n_classes).astype(X.dtype)

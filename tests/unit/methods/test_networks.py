@@ -8,7 +8,7 @@ import torch
 
 from sightunseen.errors import SettingsError
 from sightunseen.methods._networks import Perceptron
-from sightunseen.methods._task_objective import TaskObjective
+from sightunseen.methods._objectives import TaskObjective
 
 
 def seeded(seed: int = 0) -> torch.Generator:
