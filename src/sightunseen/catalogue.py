@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sightunseen.errors import SettingsError
+
 INDUCTIVE, TRANSDUCTIVE = "inductive", "transductive"
 
 
@@ -52,3 +54,10 @@ CARDS: dict[str, Card] = {
     "CVC-tran-XE": Card("CVC", TRANSDUCTIVE, _CVC, 2019, 60, {"loss": "xe"}),
     "CVC-tran-GXE": Card("CVC", TRANSDUCTIVE, _CVC, 2019, 61, {"loss": "gxe"}),
 }
+
+
+def card_of(name: str) -> Card:
+    """The card of this name; another is an error."""
+    if name not in CARDS:
+        raise SettingsError(f"there is no method '{name}'; there are {', '.join(CARDS)}. See: sightunseen methods")
+    return CARDS[name]

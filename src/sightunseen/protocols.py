@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from sightunseen.checks import check_choice, check_whole
-from sightunseen.data.doctor import PASS, Finding
+from sightunseen.data.doctor import Finding, notable
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
 from sightunseen.evaluation import evaluate
@@ -77,7 +77,7 @@ def run_training(
         protocol=protocol,
         data=data.describe(),
         selection=choices[0].report,
-        findings=_notable(findings),
+        findings=notable(findings),
         results=results[0],
         seeds=_over_seeds(models, choices, results) if n_seeds > 1 else {},
         history=tuple(getattr(model, "losses_", ())),
@@ -139,7 +139,7 @@ def run_adaptation(
         protocol="paper" if "paper" in (protocol, model.record_ and model.record_.protocol) else "honest",
         data=data.describe(),
         selection=choice.report,
-        findings=_notable(findings),
+        findings=notable(findings),
         results=results_on_test(adapted, data),
         history=tuple(getattr(adapted, "history_", ())),
         engine=getattr(adapted, "engine_", ""),
@@ -204,7 +204,3 @@ def _check_protocol(protocol: str, data: ZeroShotDataset, select: bool, grid: Ma
         raise SettingsError("settings are searched for on validation classes: not under protocol paper or with --select none.")
     if protocol == "paper" and not (len(data.test_seen) and len(data.test_unseen)):
         raise DataError("the paper's protocol chooses on test images of seen and unseen classes, and these data lack some.")
-
-
-def _notable(findings: Iterable[Finding]) -> tuple[dict[str, Any], ...]:
-    return tuple(finding.as_dict() for finding in findings if finding.level != PASS)

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from sightunseen.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE
+from sightunseen.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE, card_of
 from sightunseen.checks import check_choice, check_whole
 from sightunseen.errors import SettingsError
 
@@ -43,6 +43,11 @@ class DataEntry:
         """The name of its rows in tables."""
         return f"{Path(self.path).name} {self.features or ''}".strip()
 
+    @property
+    def published_name(self) -> str:
+        """Its name in published tables."""
+        return self.published or Path(self.path).name
+
 
 @dataclass(frozen=True)
 class MethodEntry:
@@ -68,8 +73,7 @@ class MethodEntry:
             scalars = [name for name, values in (space or {}).items() if not isinstance(values, (list, tuple)) or not values]
             if scalars:
                 raise SettingsError(f"{what} of the plan must give {scalars[0]} a list of values, such as [1, 10].")
-        if self.name not in CARDS:
-            raise SettingsError(f"there is no method '{self.name}'; there are {', '.join(CARDS)}. See: sightunseen methods")
+        card_of(self.name)
 
     @property
     def shown(self) -> str:

@@ -53,8 +53,7 @@ def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, te
             store.add(outcome)
             known[outcome.id] = outcome
             tell(f"[{number}/{len(ready)}] {_line(outcome)}")
-        final = store.outcomes()
-    states = [_state(final, one) for one in ready] + [SKIPPED] * len(skipped)
+    states = [_state(known, one) for one in ready] + [SKIPPED] * len(skipped)
     return {state: states.count(state) for state in (DONE, FAILED, SKIPPED)}
 
 
@@ -171,10 +170,9 @@ def _attempt(one: Ready, base: Mapping[str, Any] | None) -> Outcome:
 
 def _shown(job: Job) -> dict[str, Any]:
     """What tables need to show of a job."""
-    name = job.data.published or os.path.basename(job.data.path.rstrip("/"))
     return {
         "data": job.data.name,
-        "published_name": name,
+        "published_name": job.data.published_name,
         "backbone": job.data.backbone,
         "method": job.method.name,
         "label": job.method.shown,

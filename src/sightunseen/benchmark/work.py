@@ -10,7 +10,7 @@ from typing import Any
 from sightunseen.benchmark.plan import DataEntry, Job
 from sightunseen.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE
 from sightunseen.data import open_data
-from sightunseen.data.doctor import PASS, Finding, examine, repair, stop_on_failures
+from sightunseen.data.doctor import Finding, examine, notable, repair, stop_on_failures
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
 from sightunseen.evaluation import evaluate
@@ -31,7 +31,7 @@ def opened(entry: DataEntry) -> tuple[ZeroShotDataset, tuple[Finding, ...]]:
     stop_on_failures(findings, ())
     if not (len(data.test_seen) and len(data.test_unseen)):
         raise DataError("a benchmark needs test images of seen and of unseen classes, and these data lack some.")
-    return data, tuple(finding for finding in findings if finding.level != PASS)
+    return data, tuple(findings)
 
 
 def identity_of(job: Job) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def carry_out(job: Job, base: Mapping[str, Any] | None = None) -> RunRecord:
         protocol="paper" if job.selection == "oracle" else "honest",
         data=data.describe(),
         selection=report,
-        findings=tuple(finding.as_dict() for finding in findings),
+        findings=notable(findings),
         results=_results(model, data),
         engine=getattr(model, "engine_", ""),
         wall_seconds=round(time.monotonic() - started, 1),

@@ -61,13 +61,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _method(args: argparse.Namespace) -> Any:
     """The class of the method asked for."""
-    from sightunseen.catalogue import CARDS
+    from sightunseen.catalogue import card_of
     from sightunseen.errors import SettingsError
     from sightunseen.methods import METHODS
 
-    if args.method not in CARDS:
-        raise SettingsError(f"there is no method '{args.method}'; there are {', '.join(CARDS)}. See: sightunseen methods")
-    method = METHODS[CARDS[args.method].estimator]
+    method = METHODS[card_of(args.method).estimator]
     if args.preset != "fast" and method is not METHODS["CVC"]:
         raise SettingsError(f"preset {args.preset} is one of CVC; {args.method} takes its settings by --set.")
     if args.seeds > 1 and "seed" not in method._get_param_names():

@@ -3,8 +3,9 @@
 ``examine`` runs all checks; ``repair`` mends what can be mended without guessing; ``stop_on_failures`` does the rest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sightunseen.data.doctor.classes import check_classes
 from sightunseen.data.doctor.features import check_features
@@ -14,7 +15,19 @@ from sightunseen.data.doctor.splits import check_splits, without_test_images
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
 
-__all__ = ["FAIL", "HOPELESS", "PASS", "WARN", "Finding", "check_files", "examine", "repair", "stop_on_failures", "stopping"]
+__all__ = [
+    "FAIL",
+    "HOPELESS",
+    "PASS",
+    "WARN",
+    "Finding",
+    "check_files",
+    "examine",
+    "notable",
+    "repair",
+    "stop_on_failures",
+    "stopping",
+]
 
 HOPELESS = ("finite-features", "class-vectors", "distinct-vectors", "training-images")  # no training could use such data
 
@@ -33,6 +46,11 @@ def repair(data: ZeroShotDataset, findings: Sequence[Finding]) -> tuple[ZeroShot
             finding = replace(finding, repaired=True, remedy="Repaired: no test image is in any validation fold.")
         mended.append(finding)
     return data, mended
+
+
+def notable(findings: Iterable[Finding]) -> tuple[dict[str, Any], ...]:
+    """What a record keeps of the findings: all but PASS."""
+    return tuple(finding.as_dict() for finding in findings if finding.level != PASS)
 
 
 def stopping(findings: Sequence[Finding], allowed: Sequence[str] = ()) -> list[Finding]:
