@@ -57,5 +57,5 @@ def _pipes(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    marks = {"\\": r"\textbackslash{}", "±": r"$\pm$", "†": r"$^\dagger$"}
+    marks = {"\\": r"\textbackslash{}", "±": r"$\pm$", "†": r"$^\dagger$", "→": r"$\rightarrow$", "←": r"$\leftarrow$"}
     return "".join(marks.get(sign, f"\\{sign}" if sign in "&%$#_{}" else sign) for sign in text)

@@ -178,7 +178,7 @@ def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
 def _names(word: str) -> list[str]:
     if word not in GROUPS:
         return [word]
-    return [name for name, card in CARDS.items() if word in ("all", card.setting)]
+    return [name for name, card in CARDS.items() if word in ("all", card.setting) and not card.ablation]
 
 
 def _words(content: Mapping[str, Any], name: str, default: Sequence[str]) -> Sequence[str]:

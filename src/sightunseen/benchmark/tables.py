@@ -40,6 +40,11 @@ class Row:
         """The method, and how its settings were chosen unless honestly."""
         return self.label if self.selection == "validation" else f"{self.label} ({self.selection})"
 
+    @property
+    def remarks(self) -> list[str]:
+        """Why some of its seeds have no result."""
+        return [f"{self.name}: {reason}" for reason in self.reasons]
+
     def mean(self, number: str) -> float | None:
         """The mean over seeds."""
         return statistics.fmean(self.results[number]) if self.results.get(number) else None
@@ -68,15 +73,25 @@ def tables(outcomes: Iterable[Outcome], setting: str | None = None) -> list[Tabl
 
     ``setting`` is ``zsl``, ``gzsl`` or None for both.
     """
-    grouped: dict[tuple[str, str], dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
-    for outcome in outcomes:
-        place = outcome.shown["data"], outcome.shown["setting"]
-        grouped[place][_without_seed(outcome)].append(outcome)
+    settings = SETTINGS if setting is None else (setting,)
+    return [_table(data, kind, rows, settings) for (data, kind), rows in rows_by_data(outcomes).items()]
+
+
+def rows_by_data(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[Row]]:
+    """The rows of each data set, inductive and transductive methods apart; in the order of the tables."""
+    rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for group in seeds_together(outcomes):
+        rows[group[0].shown["data"], group[0].shown["setting"]].append(row_of(group))
     order = (INDUCTIVE, TRANSDUCTIVE)
-    return [
-        _table(data, kind, [_row(group) for group in groups.values()], SETTINGS if setting is None else (setting,))
-        for (data, kind), groups in sorted(grouped.items(), key=lambda item: (item[0][0], order.index(item[0][1])))
-    ]
+    return {place: rows[place] for place in sorted(rows, key=lambda place: (place[0], order.index(place[1])))}
+
+
+def seeds_together(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
+    """Outcomes grouped by all but their seed: what stands in one row of a table."""
+    groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        groups[outcome.shown["data"], _without_seed(outcome)].append(outcome)
+    return list(groups.values())
 
 
 def _without_seed(outcome: Outcome) -> str:
@@ -90,7 +105,8 @@ def _unseeded(method: Mapping[str, Any]) -> dict[str, Any]:
     return {**method, "settings": {name: value for name, value in method["settings"].items() if name != "seed"}}
 
 
-def _row(outcomes: Sequence[Outcome]) -> Row:
+def row_of(outcomes: Sequence[Outcome]) -> Row:
+    """The row of one method's seeds."""
     shown = outcomes[0].shown
     done = [outcome for outcome in outcomes if outcome.state == DONE]
     names = [*COLUMNS["zsl"], *COLUMNS["gzsl"]]
@@ -101,7 +117,7 @@ def _row(outcomes: Sequence[Outcome]) -> Row:
         shown["method"],
         shown["selection"],
         results,
-        published_row(shown["method"], shown["published_name"]),
+        published_row(shown["label"], shown["published_name"]),  # a variant's numbers were published under its own name
         shown["backbone"],
         statistics.fmean([outcome.seconds for outcome in done]) if done else 0.0,
         tuple(dict.fromkeys(reasons)),
@@ -151,5 +167,5 @@ def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str]) -> list[
         ours = " or ".join(sorted({row.backbone or "other features" for row in rows}))
         notes.append(f"{OTHER_BACKBONE} published with {', '.join(sorted(others))} features; measured with {ours}.")
     for row in rows:
-        notes += [f"{row.name}: {reason}" for reason in row.reasons]
+        notes += row.remarks
     return notes

@@ -19,6 +19,7 @@ from sightunseen.methods.eszsl import ESZSL
 from sightunseen.methods.fclswgan import FCLSWGAN
 from sightunseen.methods.gfzsl import GFZSL
 from sightunseen.methods.latem import LATEM
+from sightunseen.methods.projection import Projection
 from sightunseen.methods.psr import PSR
 from sightunseen.methods.qfsl import QFSL
 from sightunseen.methods.relation_network import RelationNetwork
@@ -52,6 +53,7 @@ __all__ = [
     "SSE",
     "SYNC",
     "AdaptableClassifier",
+    "Projection",
     "RelationNetwork",
     "TrainedClassifier",
     "ZeroShotClassifier",
@@ -73,6 +75,7 @@ METHODS: dict[str, type[ZeroShotClassifier]] = {
     "GFZSL": GFZSL,
     "LATEM": LATEM,
     "PSR": PSR,
+    "Projection": Projection,
     "QFSL": QFSL,
     "RelationNetwork": RelationNetwork,
     "SAE": SAE,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sightunseen.generator import ClassifierGenerator
 from sightunseen.losses import cross_entropy
@@ -28,24 +28,26 @@ class TaskTraining(Objective):
 
     Parameters
     ----------
-    generator, score : what is trained.
+    generator, score : what is trained; f may be any network from class vectors to where images are compared with them.
     vectors : (s, a), of the seen classes.
     features, places : (n, d) with the place of each image's class among the seen ones, (n,).
+    projection : trained, too: what features go through before they are compared.
     """
 
     def __init__(
         self,
-        generator: ClassifierGenerator,
+        generator: nn.Module,
         score: Score,
         vectors: Tensor,
         features: Tensor,
         places: Tensor,
         shape: TaskShape,
         seed: int,
+        projection: nn.Module | None = None,
     ) -> None:
-        trained = [*generator.parameters(), *score.parameters()]
+        trained = [*generator.parameters(), *score.parameters(), *(projection.parameters() if projection is not None else ())]
         super().__init__([parameter for parameter in trained if parameter.requires_grad])
-        self.generator, self.score = generator, score
+        self.generator, self.score, self.projection = generator, score, projection
         self.vectors, self.features, self.places = vectors, features, places
         self.images = ClassImages.of(places)
         self.shape, self.seed = shape, derive_seed(seed, "tasks")
@@ -65,8 +67,12 @@ class TaskTraining(Objective):
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:
         """Line 2: generate the classifiers of the task's classes and classify its images."""
         classifiers = self.generator(self.vectors[task["classes"]])  # (M, d)
-        return cross_entropy(self.score(self.features.index_select(0, task["rows"]), classifiers), task["labels"])
+        features = self.features.index_select(0, task["rows"])
+        compared = features if self.projection is None else self.projection(features)
+        return cross_entropy(self.score(compared, classifiers), task["labels"])
 
     def fused_form(self) -> FusedForm | None:
         """Cosine scores of generated classifiers."""
-        return FusedForm(self.generator, self.score, self.vectors, self.features) if self.score.kind == "cosine" else None
+        if self.score.kind != "cosine" or self.projection is not None or not isinstance(self.generator, ClassifierGenerator):
+            return None
+        return FusedForm(self.generator, self.score, self.vectors, self.features)

@@ -28,9 +28,15 @@ def test_paths_are_relative_to_the_data_folder_or_else_to_the_file(tmp_path: Pat
 
 def test_words_stand_for_many_methods() -> None:
     plan = plan_of({**CONTENT, "methods": "all"}, Path())
-    assert [entry.name for entry in plan.methods] == list(CARDS)
+    assert [entry.name for entry in plan.methods] == [name for name, card in CARDS.items() if not card.ablation]
     transductive = plan_of({**CONTENT, "methods": ["transductive"]}, Path())
     assert {CARDS[entry.name].setting for entry in transductive.methods} == {"transductive"}
+
+
+def test_a_method_of_the_ablation_is_meant_only_by_its_name() -> None:
+    for word in ("all", "inductive"):
+        assert "Projection" not in {entry.name for entry in plan_of({**CONTENT, "methods": word}, Path()).methods}
+    assert [entry.name for entry in plan_of({**CONTENT, "methods": "Projection"}, Path()).methods] == ["Projection"]
 
 
 def test_a_method_can_have_settings_of_its_own() -> None:
@@ -85,7 +91,7 @@ def test_ready_plans_have_every_method(name: str) -> None:
     assert ready_plans()[name]
     plan = read_plan(name, "xlsa17/data")
     assert isinstance(plan, Plan)
-    assert [entry.name for entry in plan.methods] == list(CARDS)
+    assert [entry.name for entry in plan.methods] == [name for name, card in CARDS.items() if not card.ablation]
     with pytest.raises(SettingsError, match="--data"):
         read_plan(name)
 

@@ -1,0 +1,87 @@
+"""The ablation on the command line: run once, shown again, and refused where it cannot be."""
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+Run = Callable[[str], tuple[int, str, str]]
+
+QUICK = "--set n_tasks=5 --set hidden=8"
+ABLATE = f"ablate data --out ablation --seeds 2 --jobs 2 {QUICK}"
+
+
+def test_it_is_run_once_and_shown_again(run: Run, desk: Path) -> None:
+    code, out, err = run(ABLATE)
+    assert code == 0, err
+    # 12 seen classes: tasks of 4, of 8 and of all; the last are those of the thirteen rows of Table 2.
+    assert "[28/28] data, " in err
+    assert "28 done, 0 failed" in err
+    assert out.count("V→I←A") >= 4
+    assert "12 (all)" in out
+    assert "next: sightunseen report ablation --out ablation.html" in out
+    written = {path: path.stat().st_mtime_ns for path in Path("ablation/jobs").iterdir()}
+    assert len(written) == 28
+
+    code, again, err = run(ABLATE)
+    assert (code, again) == (0, out)
+    assert "28 of 28 jobs were settled before" in err
+    assert "[" not in err
+    assert {path: path.stat().st_mtime_ns for path in Path("ablation/jobs").iterdir()} == written
+
+    code, out, err = run(f"{ABLATE} --format csv")
+    rows = list(csv.DictReader(io.StringIO(out)))  # nothing else is on stdout
+    assert len(rows) == 13 + 3
+    assert all(" ± " in row["T1"] and row["seeds"] == "2" for row in rows)
+    (whole,) = [row for row in rows if (row["space"], row["score"], row["tasks"]) == ("A→V", "cosine", "yes")]
+    assert whole["T1"] == next(row["T1"] for row in rows if row["classes a task"] == "12 (all)")
+    assert whole["T1 paper†"] == "70.9"
+    assert "next: " in err
+    shown = run("benchmark show ablation --format csv")[1]
+    assert {row["seeds"] for row in csv.DictReader(io.StringIO(shown))} == {"2"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("ablate nowhere", "no file or folder"),
+        ("ablate benchmark --features res50", "res50"),
+        ("ablate data --features res50", "Leave --features"),
+        ("ablate data --set n_task=5", "no setting 'n_task'; there are"),
+        ("ablate data --set initialisation=he", "'initialisation' is varied"),
+        ("ablate data --set similarity=dot", "'similarity' is varied or chosen by the ablation itself"),
+        ("ablate data --set adaptation=x", "no setting 'adaptation'"),
+        ("ablate data --set n_tasks=0", "n_tasks"),
+        ("ablate data --set n_tasks", "NAME=VALUE"),
+        ("ablate model", "is a model folder"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_run(run: Run, desk: Path, options: str, message: str) -> None:
+    code, out, err = run(f"{options} --out ablation")
+    assert (code, out) == (2, ""), err
+    assert message in err
+    assert "Traceback" not in err
+    assert not Path("ablation").exists()
+
+
+def test_three_seen_classes_are_too_few(run: Run, desk: Path) -> None:
+    with np.load("data/features.npz") as file:
+        arrays = dict(file)
+    seen = np.unique(arrays["y"][arrays["split"] == "train"])[:3]
+    kept = np.isin(arrays["y"], seen) | (arrays["split"] == "test_unseen")
+    np.savez("data/features.npz", **{name: array[kept] for name, array in arrays.items()})
+    code, out, err = run("ablate data --out ablation")
+    assert (code, out) == (2, ""), err
+    assert "at least 4 seen classes; data has 3" in err
+    assert not Path("ablation").exists()
+
+
+def test_a_variant_can_be_trained_by_name(run: Run, desk: Path) -> None:
+    assert " Projection " in run("methods")[1]
+    code, out, err = run(f"train data --method Projection --set space=between {QUICK} --out model-p")
+    assert code == 0, err
+    assert "T1" in out
+    assert "thing" in run("predict model-p data/features.npz --top 2")[1]
