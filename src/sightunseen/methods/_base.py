@@ -106,6 +106,16 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Per-class accuracy: every class counts the same."""
         return per_class_accuracy(y, self.predict(X, candidates))
 
+    def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
+        """Images (n, k) and classes (c, k) as points of the one space in which the method compares them.
+
+        ``labels`` are those of the classes, or a word as for ``predict``. What compares otherwise refuses.
+        """
+        raise SettingsError(
+            f"this {type(self).__name__} does not give images and classes as points of one space, so it has no picture of "
+            "them. CVC, DEM, Projection, ESZSL, ALE, DEVISE and SJE do."
+        )
+
     def candidates(self, wanted: ArrayLike | str | None = None) -> Labels:
         """The labels that ``wanted`` stands for; unknown or empty candidates are an error."""
         check_is_fitted(self)

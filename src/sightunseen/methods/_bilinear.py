@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sightunseen.classes import Labels
 from sightunseen.methods._base import Floats, ZeroShotClassifier
@@ -14,6 +14,11 @@ class BilinearClassifier(ZeroShotClassifier):
     """A method fills in ``fit``, which sets ``map_`` (d, a)."""
 
     map_: NDArray[Any]
+
+    def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
+        """Images in the space of class vectors, x' V, and the class vectors: (n, a), (c, a)."""
+        images = self._features(X) @ self.map_
+        return images.astype(np.float32), self._vectors_of(self.candidates(labels)).astype(np.float32)
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         classifiers = (self.map_ @ self._vectors_of(labels).T).astype(np.float32)  # (d, c)

@@ -6,10 +6,13 @@ class is looked at, where the papers' stochastic gradient samples some of them.
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from sightunseen.checks import check_number, check_whole
+from sightunseen.methods._base import Floats
 from sightunseen.methods._objectives import BatchObjective
 from sightunseen.methods._trained import TrainedClassifier
 from sightunseen.randomness import derive_seed
@@ -112,6 +115,14 @@ class RankingClassifier(TrainedClassifier):
         super().check_settings()
         check_number("margin", self.margin, 0)
         check_whole("batch_size", self.batch_size, 1)
+
+    def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
+        """Images in the space of class vectors, x' W, and the class vectors: (n, a), (c, a)."""
+        network = self.networks_["map"]
+        if not isinstance(network, CompatibilityMap):  # LATEM's several maps are several spaces
+            return super().compared(X, labels)
+        images = self._features(X) @ network.weight.detach().cpu().numpy()
+        return images, self._vectors_of(self.candidates(labels)).astype(np.float32)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         return {"map": CompatibilityMap(int(self.n_features_in_), self.table_.vectors.shape[1])}

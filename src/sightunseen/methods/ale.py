@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from torch import Tensor
 
@@ -19,7 +19,7 @@ from sightunseen.checks import check_number, check_whole
 from sightunseen.classes import ClassTable, Labels
 from sightunseen.errors import SettingsError
 from sightunseen.methods._adaptable import AdaptableClassifier
-from sightunseen.methods._base import Floats
+from sightunseen.methods._base import Floats, ZeroShotClassifier
 from sightunseen.methods._propagation import propagate
 from sightunseen.methods._ranking import RankingClassifier, weighted_ranking
 
@@ -50,6 +50,12 @@ class ALE(RankingClassifier, AdaptableClassifier):
     def ranking_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
         """The weighted approximate ranking loss."""
         return weighted_ranking(scores, targets, self.margin)
+
+    def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
+        """Images in the space of class vectors, and the class vectors; after ``adapt``, neighbours have a say as well."""
+        if self.propagation_ is not None:
+            return ZeroShotClassifier.compared(self, X, labels)
+        return super().compared(X, labels)
 
     def _adapt(  # type: ignore[override]
         self,

@@ -158,6 +158,10 @@ class CVC(TrainedClassifier, AdaptableClassifier):
         """The classifiers of these classes, (c, d): generated (Eq. 1), or learned for seen classes after ``adapt``."""
         return np.asarray(self._classifiers(self.candidates(labels)).cpu().numpy())
 
+    def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
+        """Features and classifiers, as they are: (n, d), (c, d). By the cosine, only their directions matter."""
+        return self._features(X), self.classifiers_of(self.candidates(labels))
+
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def check_settings(self) -> None:

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import functional
 
 from sightunseen.checks import check_choice, check_whole
 from sightunseen.classes import Labels
+from sightunseen.methods._base import Floats
 from sightunseen.methods._networks import Perceptron
 from sightunseen.methods._objectives import TaskObjective
 from sightunseen.methods._trained import TrainedClassifier
@@ -74,6 +77,12 @@ class DEM(TrainedClassifier):
         for name in ("hidden", "classes_per_task", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
 
+    @torch.no_grad()
+    def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
+        """Scaled features and the classes f(s) among them: (n, d), (c, d)."""
+        embedded = self._embedded(self.candidates(labels))
+        return self._features(X), np.asarray(embedded.cpu().numpy())
+
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         sizes = self.table_.vectors.shape[1], self.hidden, int(self.n_features_in_)
         return {"embedding": Perceptron(sizes, rng)}
@@ -83,8 +92,12 @@ class DEM(TrainedClassifier):
         shape = self.classes_per_task, self.images_per_class
         return Embedding(self.networks_.values(), vectors, X, places, *shape, self.seed)
 
-    def _prepare(self, labels: Labels) -> Tensor:
+    def _embedded(self, labels: Labels) -> Tensor:
         embedded: Tensor = self.networks_["embedding"](self._vectors_on_device(labels))  # (c, d)
+        return embedded
+
+    def _prepare(self, labels: Labels) -> Tensor:
+        embedded = self._embedded(labels)
         return functional.normalize(embedded, dim=1) if self.similarity == "cosine" else embedded
 
     def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:

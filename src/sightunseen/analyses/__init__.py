@@ -1,0 +1,1 @@
+"""What a fitted model does on images, as plain numbers: what a report draws."""

@@ -1,0 +1,197 @@
+"""Training done again from a model's settings and watched on test data: nothing is chosen by it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.errors import DataError, SettingsError
+from sightunseen.methods import DEM, TrainedClassifier, ZeroShotClassifier
+from sightunseen.methods.cvc import CVC
+from sightunseen.methods.projection import Projection
+from sightunseen.methods.transductive import Adaptation
+from sightunseen.training import Hook, train
+from sightunseen.trials import Measurements
+
+POINTS = 20  # along training at which a model is measured
+MEASURED = ("T1", "U", "S", "H", "AUSUC")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A model, trained or adapted again, and what was measured along the way."""
+
+    model: TrainedClassifier
+    curve: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Reruns:
+    """What of a model's making could be watched: None where there is no training loop, or nothing to adapt to.
+
+    ``before`` is what an adapted model was made from, trained again. ``alike`` is the share of test images that the model
+    and its rerun answer alike, where they should: a model adapted to other images, or kept at its best round on the test
+    data, is not made again.
+    """
+
+    training: Watched | None = None
+    adaptation: Watched | None = None
+    before: ZeroShotClassifier | None = None
+    alike: float | None = None
+
+
+def rerun(model: ZeroShotClassifier, data: ZeroShotDataset, hooks: Sequence[Hook] = ()) -> Reruns:
+    """Train ``model`` again and, if it is a CVC, adapt it again: as it was adapted, or else by the default settings."""
+    if not isinstance(model, TrainedClassifier):
+        return Reruns()
+    training = watched_training(model, data, hooks=hooks)
+    images, to_adapt_to = np.concatenate([data.test_unseen.X, data.test_seen.X]), len(data.test_unseen) > 0
+    if not _is_adapted(model):
+        adaptation = watched_adaptation(model, data, hooks=hooks) if isinstance(model, CVC) and to_adapt_to else None
+        return Reruns(training, adaptation, alike=same_answers(model, training.model, images) if len(images) else None)
+    before = training.model
+    if not isinstance(before, CVC) or not to_adapt_to:
+        return Reruns(training, before=before)
+    adaptation = watched_adaptation(before, data, _adaptation_of(model), hooks, model.seen_penalty)
+    return Reruns(training, adaptation, before, same_answers(model, adaptation.model, images) if _is_last(model) else None)
+
+
+def watched_training(
+    model: TrainedClassifier, data: ZeroShotDataset, points: int = POINTS, hooks: Sequence[Hook] = ()
+) -> Watched:
+    """Train a copy for as long as ``model`` was; on the same machine it is the same, to the bit.
+
+    Of an adapted model it is the training before that, with the penalty on seen classes of that time where a record tells
+    it, else with none. The curve has tasks, loss, T1, U, S, H and AUSUC, or tasks and loss where there are no test images.
+    """
+    if not isinstance(model, TrainedClassifier):
+        raise SettingsError(f"{type(model).__name__} is not trained by tasks, so there is no training to watch.")
+    copy = clone(model).set_params(seen_penalty=_penalty_in_training(model), device=_device_of(model))
+    tested = len(data.test_seen) or len(data.test_unseen)
+    # Measurements counts its points along the whole schedule, which training may have left early.
+    along = -(-points * model.n_tasks // model.n_tasks_)
+    watch = [Measurements(data, along)] if tested else []
+    stage, stop_after = "training again, watched", model.n_tasks_
+    copy.fit(data.train.X, data.train.y, data.classes, hooks=[*watch, *hooks], stage=stage, stop_after=stop_after)
+    curve = copy.curve_ if tested else copy.losses_
+    return Watched(copy, [_only(point, ("tasks", "loss", *MEASURED)) for point in curve])
+
+
+def watched_adaptation(
+    model: CVC,
+    data: ZeroShotDataset,
+    settings: Mapping[str, Any] | None = None,
+    hooks: Sequence[Hook] = (),
+    seen_penalty: float = 0.0,
+) -> Watched:
+    """Adapt an inductive model to the test images of the unseen classes, whose labels serve measuring alone.
+
+    ``settings`` are those of :class:`~sightunseen.methods.transductive.Adaptation`; ``seen_penalty`` is that of the adapted
+    model, which changes what is measured and nothing that is learned. The curve has for each round: pool, changed_labels
+    and pool_accuracy, as the round begins; its loss; T1, U, S, H and AUSUC, at its end.
+    """
+    if not len(data.test_unseen):
+        raise DataError(f"{data.name} has no test images of unseen classes, so there is nothing to adapt to.")
+    chosen = {"seed": model.seed, **(settings or {})}
+    run = model.adapting(
+        data.test_unseen.X,
+        data.unseen,
+        X_seen=data.train.X,
+        y_seen=data.train.y,
+        true_labels=data.test_unseen.y,
+        hooks=[Measurements(data, Adaptation(**chosen).rounds), *hooks],
+        stage="adapting again, watched",
+        **chosen,
+    )
+    adapted: CVC = run.model
+    adapted.seen_penalty = seen_penalty
+    train(run)
+    rounds = zip(adapted.history_, adapted.curve_, strict=True)
+    return Watched(adapted, [{**note, **_only(point, MEASURED)} for note, point in rounds])
+
+
+def same_answers(model: ZeroShotClassifier, other: ZeroShotClassifier, X: ArrayLike) -> float:
+    """The share of images (n, d) that both models answer alike, among the classes that both know."""
+    candidates = np.intersect1d(model.classes_, other.classes_)
+    return float(np.mean(model.predict(X, candidates) == other.predict(X, candidates)))
+
+
+def space_models(
+    model: ZeroShotClassifier, reruns: Reruns, data: ZeroShotDataset, hooks: Sequence[Hook] = ()
+) -> Iterator[tuple[str, ZeroShotClassifier]]:
+    """The models of the paper's t-SNE figure by name, in order, and ``model`` at the end if it is none of them.
+
+    V→A, DEM, CVC and, where there are images to adapt to, CVC transductive. ``model`` and its reruns stand for those that
+    they are; the others are trained here, when it is their turn, with default settings and the model's seed. All of them
+    have ``compared``.
+    """
+    common: dict[str, Any] = {"seed": getattr(model, "seed", 0), "device": _device_of(model)}
+
+    def fitted(fresh: TrainedClassifier, name: str) -> TrainedClassifier:
+        return fresh.fit(data.train.X, data.train.y, data.classes, hooks=hooks, stage=f"training {name}")
+
+    is_attribute_projection = isinstance(model, Projection) and model.space == "attributes"
+    yield "V→A", model if is_attribute_projection else fitted(Projection("attributes", **common), "V to A")
+    yield "DEM", model if isinstance(model, DEM) else fitted(DEM(**common), "DEM")
+    if isinstance(model, CVC) and _is_adapted(model):
+        yield "CVC", reruns.training.model if reruns.training else fitted(clone(model), "CVC")
+        yield "CVC transductive", model
+    else:
+        inductive = model if isinstance(model, CVC) else fitted(CVC(**common), "CVC")
+        yield "CVC", inductive
+        if reruns.adaptation:
+            yield "CVC transductive", reruns.adaptation.model
+        elif len(data.test_unseen):
+            yield "CVC transductive", watched_adaptation(inductive, data, hooks=hooks).model
+    if not (is_attribute_projection or isinstance(model, DEM | CVC)) and _has_space(model, data):
+        yield type(model).__name__, model
+
+
+def _only(point: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: point[name] for name in names if name in point}
+
+
+def _is_adapted(model: ZeroShotClassifier) -> bool:
+    learned = getattr(model, "learned_classifiers_", None) is not None  # CVC's; others tell by their record
+    return learned or (model.record_ is not None and model.record_.kind == "adapt")
+
+
+def _penalty_in_training(model: ZeroShotClassifier) -> float:
+    """The penalty on seen classes of a model; of an adapted one, that of the model it was adapted from."""
+    if not _is_adapted(model):
+        return model.seen_penalty
+    record: Mapping[str, Any] | None = None if model.record_ is None else asdict(model.record_)
+    while record is not None and record["kind"] == "adapt":
+        record = record["parent"]
+    return 0.0 if record is None else float(record["settings"]["seen_penalty"])
+
+
+def _adaptation_of(model: ZeroShotClassifier) -> Mapping[str, Any]:
+    """The settings a model was adapted with; the default ones where neither it nor its record tells."""
+    if hasattr(model, "adaptation_"):
+        return asdict(model.adaptation_)
+    return {} if model.record_ is None else dict(model.record_.settings.get("adaptation", {}))
+
+
+def _is_last(model: ZeroShotClassifier) -> bool:
+    """Whether an adapted model is of the last round, and of the data's own images: of others no label was known."""
+    history = getattr(model, "history_", None) or (() if model.record_ is None else model.record_.history)
+    return all("pool_accuracy" in note for note in history) and (model.record_ is None or model.record_.protocol == "honest")
+
+
+def _device_of(model: ZeroShotClassifier) -> str:
+    """The device of a model; a model of a GPU is also trained again where there is none."""
+    device = getattr(model, "device", "auto")
+    return "auto" if device == "cuda" else device
+
+
+def _has_space(model: ZeroShotClassifier, data: ZeroShotDataset) -> bool:
+    try:
+        model.compared(data.train.X[:1], None)
+    except SettingsError:
+        return False
+    return True
