@@ -41,7 +41,7 @@ class Variant:
     score: str
     tasks: bool
     size: int  # classes a task
-    rectified: bool = False  # whether the generator ends in a ReLU, as CVC's does
+    last: str = "linear"  # what follows the networks' last layer
 
     @property
     def papers(self) -> str:
@@ -50,15 +50,14 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """Its name."""
-        return self.papers + (", last ReLU" if self.rectified else "")
+        """Its name: CVC is what nothing was changed of."""
+        return "CVC" if self.last == "auto" else self.papers
 
     def entry(self, label: str, shared: Mapping[str, Any]) -> MethodEntry:
         """The method of a plan that it is."""
         name, of_space = SPACES[self.space]
         own = {"similarity": self.score, "episodic": self.tasks, "classes_per_task": self.size}
-        last = {} if self.rectified else {"output": "linear"}
-        return MethodEntry(name, label, {**shared, **of_space, **own, **last}, SEARCH[self.score])
+        return MethodEntry(name, label, {**shared, **of_space, **own, "output": self.last}, SEARCH[self.score])
 
 
 def ablation_plan(data: DataEntry, n_seen: int, seeds: int, shared: Mapping[str, Any] | None = None) -> Plan:
@@ -111,7 +110,7 @@ def ablation_tables(outcomes: Iterable[Outcome]) -> list[Table]:
 def _cells(size: int) -> list[Variant]:
     """The rows of Table 2."""
     variants = [Variant(space, score, tasks, size) for space, score, tasks in product(SPACES, SEARCH, (False, True))]
-    return [*variants, Variant(VISUAL, "cosine", True, size, rectified=True)]
+    return [*variants, Variant(VISUAL, "cosine", True, size, "auto")]
 
 
 def _variant(outcome: Outcome) -> Variant | None:
@@ -123,7 +122,7 @@ def _variant(outcome: Outcome) -> Variant | None:
     for space, (name, own) in SPACES.items():
         if method["name"] == name and all(settings[key] == value for key, value in own.items()):
             shape = settings["similarity"], settings["episodic"], settings["classes_per_task"]
-            return Variant(space, *shape, rectified=settings["output"] != "linear")
+            return Variant(space, *shape, settings["output"])
     return None
 
 
@@ -151,7 +150,7 @@ def _table_2(data: str, rows: Sequence[tuple[Variant, Row]]) -> Table:
         "space",
         "score",
         "tasks",
-        "last ReLU",
+        "last layer",
         *NUMBERS,
         "H plain",
         *(f"{name} {OF_THE_PAPER}" for name in NUMBERS),
@@ -160,11 +159,12 @@ def _table_2(data: str, rows: Sequence[tuple[Variant, Row]]) -> Table:
     lines = []
     for variant, row in ordered:
         measured = [row.shown(name) for name in (*NUMBERS, "H_plain")]
-        named = [variant.space, variant.score, *("yes" if is_so else "no" for is_so in (variant.tasks, variant.rectified))]
+        named = [variant.space, variant.score, "yes" if variant.tasks else "no", variant.last]
         lines.append([*named, *measured, *(_of_the_paper(variant.papers, name) for name in NUMBERS), str(row.seeds)])
     notes = [
         "Percent, mean ± standard deviation over seeds. V→A: images are projected to the class vectors' space; V→I←A: images "
-        "and classes to a space between; A→V: classes to the space of visual features; with a last ReLU it is CVC as it is.",
+        "and classes to a space between; A→V: classes to the space of visual features. The last row is CVC as it is: "
+        "a ReLU follows its last layer where features are never negative.",
         "U, S and H with the penalty on seen classes that was chosen on validation classes; plain: without it.",
     ]
     remarks = [remark for _, row in ordered for remark in row.remarks]
@@ -172,7 +172,7 @@ def _table_2(data: str, rows: Sequence[tuple[Variant, Row]]) -> Table:
 
 
 def _table_5(data: str, rows: Sequence[tuple[Variant, Row]], n_seen: int | None) -> Table:
-    by_size = [(variant.size, row) for variant, row in rows if variant.label == f"{VISUAL}, cosine, tasks"]
+    by_size = [(variant.size, row) for variant, row in rows if variant == Variant(VISUAL, "cosine", True, variant.size)]
     lines, remarks = [], []
     for size, row in sorted(by_size, key=lambda pair: pair[0]):
         paper = _of_the_paper(_label_by_size(size, n_seen), "T1")

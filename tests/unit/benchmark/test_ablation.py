@@ -70,7 +70,7 @@ def test_there_are_twelve_variants_then_cvc_and_four_more_sizes_of_tasks() -> No
         space, score, tasks = label.split(", ")
         expected = {**spaces[space], "similarity": score, "episodic": tasks == "tasks", "classes_per_task": 32}
         assert {**expected, "output": "linear"}.items() <= settings[place].items(), label
-    assert plan.methods[12].shown == "A→V, cosine, tasks, last ReLU"
+    assert plan.methods[12].shown == "CVC"
     assert settings[12] == {"name": "CVC", **METHODS["CVC"]().get_params()}  # as it is
     sizes = {entry.shown: settings[13 + place] for place, entry in enumerate(plan.methods[13:])}
     assert {label: found["classes_per_task"] for label, found in sizes.items()} == {
@@ -126,10 +126,10 @@ def test_both_tables_have_every_row_in_order() -> None:
     first, second = ablation_tables(reversed(list(outcomes())))
     rows = lines(first)
     spaces, scores, tasks = ("V→A", "V→I←A", "A→V"), ("dot", "cosine"), ("no", "yes")
-    cells = [(*cell, "no") for cell in itertools.product(spaces, scores, tasks)]
-    assert [(row["space"], row["score"], row["tasks"], row["last ReLU"]) for row in rows] == [
+    cells = [(*cell, "linear") for cell in itertools.product(spaces, scores, tasks)]
+    assert [(row["space"], row["score"], row["tasks"], row["last layer"]) for row in rows] == [
         *cells,
-        ("A→V", "cosine", "yes", "yes"),
+        ("A→V", "cosine", "yes", "auto"),
     ]
     assert [row["T1"] for row in rows] == [f"{n + 0.05:.1f} ± {statistics.stdev([n, n + 0.1]):.1f}" for n in range(13)]
     assert {row["H plain"] for row in rows} == {"7.0 ± 0.0"}
