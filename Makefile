@@ -3,14 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench bench-gpu clean
+.PHONY: demo test lint browser bench bench-gpu clean
 
 demo: $(STAMP)
 	$(VENV)/bin/sightunseen demo --out demo-results --overwrite
 
-test: lint
+test: lint browser
 	$(VENV)/bin/python -m pytest
 	$(MAKE) demo
+
+# The tests of pages drive a real Chromium; where there is none and it cannot be installed, they are skipped and say so.
+browser:
+	@command -v chromium > /dev/null || (apt-get update -qq && apt-get install -y -qq chromium > /dev/null) || echo "no chromium"
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

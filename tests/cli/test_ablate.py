@@ -18,17 +18,17 @@ def test_it_is_run_once_and_shown_again(run: Run, desk: Path) -> None:
     code, out, err = run(ABLATE)
     assert code == 0, err
     # 12 seen classes: tasks of 4, of 8 and of all; the last are those of the thirteen rows of Table 2.
-    assert "[28/28] data, " in err
-    assert "28 done, 0 failed" in err
+    assert "[30/30] data, " in err
+    assert "30 done, 0 failed" in err
     assert out.count("V→I←A") >= 4
     assert "12 (all)" in out
     assert "next: sightunseen report ablation --out ablation.html" in out
     written = {path: path.stat().st_mtime_ns for path in Path("ablation/jobs").iterdir()}
-    assert len(written) == 28
+    assert len(written) == 30
 
     code, again, err = run(ABLATE)
     assert (code, again) == (0, out)
-    assert "28 of 28 jobs were settled before" in err
+    assert "30 of 30 jobs were settled before" in err
     assert "[" not in err
     assert {path: path.stat().st_mtime_ns for path in Path("ablation/jobs").iterdir()} == written
 
@@ -36,7 +36,7 @@ def test_it_is_run_once_and_shown_again(run: Run, desk: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(out)))  # nothing else is on stdout
     assert len(rows) == 13 + 3
     assert all(" ± " in row["T1"] and row["seeds"] == "2" for row in rows)
-    (whole,) = [row for row in rows if (row["space"], row["score"], row["tasks"]) == ("A→V", "cosine", "yes")]
+    whole, _ = (row for row in rows if (row["space"], row["score"], row["tasks"]) == ("A→V", "cosine", "yes"))
     assert whole["T1"] == next(row["T1"] for row in rows if row["classes a task"] == "12 (all)")
     assert whole["T1 paper†"] == "70.9"
     assert "next: " in err

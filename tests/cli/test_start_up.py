@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = {"torch", "numpy", "scipy", "sklearn", "pyarrow", "rich", "safetensors"}
+HEAVY = {"torch", "numpy", "scipy", "sklearn", "pyarrow", "rich", "safetensors", "altair", "jinja2", "PIL"}
 CLI = ("-m", "sightunseen.cli")
-COMMANDS = ("inspect", "train", "evaluate", "adapt", "predict", "methods", "benchmark", "demo")
+COMMANDS = ("inspect", "train", "evaluate", "adapt", "predict", "report", "methods", "benchmark", "ablate", "demo")
 
 
 def imported(*arguments: str) -> set[str]:

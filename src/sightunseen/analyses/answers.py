@@ -87,3 +87,8 @@ def ask(
     scores = np.asarray(model.decision_function(X, labels), dtype=np.float32)
     called = np.arange(len(scores)) if names is None else np.asarray(names)
     return Answers(labels, scores, called.astype(str), None if truth is None else np.asarray(truth))
+
+
+def evenly(images: int, most: int) -> NDArray[np.intp]:
+    """The rows of at most so many images, taken evenly from all."""
+    return np.unique(np.linspace(0, images - 1, min(images, most)).round().astype(np.intp))

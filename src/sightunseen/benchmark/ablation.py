@@ -86,10 +86,35 @@ def ablation_plan(data: DataEntry, n_seen: int, seeds: int, shared: Mapping[str,
     return Plan((data,), tuple(entries), seeds, title=f"Ablation on {data.name}")
 
 
-def ablation_tables(outcomes: Iterable[Outcome]) -> list[Table]:
-    """Tables 2 and 5 of every data set that has an ablation among these outcomes; none where there is no Projection.
+@dataclass(frozen=True)
+class Ablation:
+    """The rows of one data set's ablation."""
 
-    Runs with other shared settings have tables of their own, and titles that tell them apart.
+    name: str
+    rows: Sequence[tuple[Variant, Row]]
+    n_seen: int | None
+
+    def by_cell(self) -> list[tuple[Variant, Row]]:
+        """The rows of Table 2, in order."""
+        order = [variant.label for variant in _cells(0)]
+        usual = {variant.size for variant, _ in self.rows if variant.space != VISUAL}
+        found = [(variant, row) for variant, row in self.rows if variant.size in usual and variant.label in order]
+        return sorted(found, key=lambda pair: order.index(pair[0].label))
+
+    def by_size(self) -> list[tuple[int, Row]]:
+        """The rows of Table 5 by classes a task."""
+        found = [(variant.size, row) for variant, row in self.rows if variant == Variant(VISUAL, "cosine", True, variant.size)]
+        return sorted(found, key=lambda pair: pair[0])
+
+    def tables(self) -> list[Table]:
+        """Tables 2 and 5."""
+        return [_table_2(self), _table_5(self)]
+
+
+def ablations(outcomes: Iterable[Outcome]) -> list[Ablation]:
+    """The ablation of every data set that has one among these outcomes; none where there is no Projection.
+
+    Runs with other shared settings are others, with names that tell them apart.
     """
     runs: dict[tuple[str, tuple[tuple[str, str], ...]], list[list[Outcome]]] = defaultdict(list)
     for group in seeds_together(outcomes):
@@ -100,11 +125,14 @@ def ablation_tables(outcomes: Iterable[Outcome]) -> list[Table]:
         rivals = [set(others) for name, others in runs if name == data]
         apart = "".join(f", {name} {value}" for name, value in shared if any((name, value) not in other for other in rivals))
         rows = [(variant, row_of(group)) for group in groups if (variant := _variant(group[0])) is not None]
-        usual = {variant.size for variant, _ in rows if variant.space != VISUAL}
-        if usual:
-            found.append(_table_2(f"{data}{apart}", [(variant, row) for variant, row in rows if variant.size in usual]))
-            found.append(_table_5(f"{data}{apart}", rows, _n_seen(groups)))
+        if any(variant.space != VISUAL for variant, _ in rows):
+            found.append(Ablation(f"{data}{apart}", rows, _n_seen(groups)))
     return found
+
+
+def ablation_tables(outcomes: Iterable[Outcome]) -> list[Table]:
+    """Tables 2 and 5 of every ablation among these outcomes."""
+    return [table for found in ablations(outcomes) for table in found.tables()]
 
 
 def _cells(size: int) -> list[Variant]:
@@ -143,19 +171,10 @@ def _label_by_size(size: int, n_seen: int | None) -> str:
     return f"{VISUAL}, cosine, {'all' if size == n_seen else size} classes a task"
 
 
-def _table_2(data: str, rows: Sequence[tuple[Variant, Row]]) -> Table:
-    order = [variant.label for variant in _cells(0)]
-    ordered = sorted((pair for pair in rows if pair[0].label in order), key=lambda pair: order.index(pair[0].label))
-    columns = [
-        "space",
-        "score",
-        "tasks",
-        "last layer",
-        *NUMBERS,
-        "H plain",
-        *(f"{name} {OF_THE_PAPER}" for name in NUMBERS),
-        "seeds",
-    ]
+def _table_2(ablation: Ablation) -> Table:
+    ordered = ablation.by_cell()
+    factors, paper = ["space", "score", "tasks", "last layer"], [f"{name} {OF_THE_PAPER}" for name in NUMBERS]
+    columns = [*factors, *NUMBERS, "H plain", *paper, "seeds"]
     lines = []
     for variant, row in ordered:
         measured = [row.shown(name) for name in (*NUMBERS, "H_plain")]
@@ -168,20 +187,20 @@ def _table_2(data: str, rows: Sequence[tuple[Variant, Row]]) -> Table:
         "U, S and H with the penalty on seen classes that was chosen on validation classes; plain: without it.",
     ]
     remarks = [remark for _, row in ordered for remark in row.remarks]
-    return Table(f"{data}: space, score and tasks (the paper's Table 2)", columns, lines, [*notes, PAPERS_NOTE, *remarks])
+    title = f"{ablation.name}: space, score and tasks (the paper's Table 2)"
+    return Table(title, columns, lines, [*notes, PAPERS_NOTE, *remarks])
 
 
-def _table_5(data: str, rows: Sequence[tuple[Variant, Row]], n_seen: int | None) -> Table:
-    by_size = [(variant.size, row) for variant, row in rows if variant == Variant(VISUAL, "cosine", True, variant.size)]
+def _table_5(ablation: Ablation) -> Table:
     lines, remarks = [], []
-    for size, row in sorted(by_size, key=lambda pair: pair[0]):
-        paper = _of_the_paper(_label_by_size(size, n_seen), "T1")
-        shown = f"{size} (all)" if size == n_seen else str(size)
+    for size, row in ablation.by_size():
+        paper = _of_the_paper(_label_by_size(size, ablation.n_seen), "T1")
+        shown = f"{size} (all)" if size == ablation.n_seen else str(size)
         lines.append([shown, row.shown("T1"), row.shown("H"), paper, str(row.seeds)])
         remarks += row.remarks
     columns = ["classes a task", "T1", "H", f"T1 {OF_THE_PAPER}", "seeds"]
     notes = ["Percent, mean ± standard deviation over seeds; A→V, cosine, tasks.", PAPERS_NOTE]
-    return Table(f"{data}: classes a task (the paper's Table 5)", columns, lines, [*notes, *remarks])
+    return Table(f"{ablation.name}: classes a task (the paper's Table 5)", columns, lines, [*notes, *remarks])
 
 
 def _of_the_paper(label: str, number: str) -> str:

@@ -49,13 +49,16 @@ class Row:
         """The mean over seeds."""
         return statistics.fmean(self.results[number]) if self.results.get(number) else None
 
+    def spread(self, number: str) -> float:
+        """The standard deviation over seeds, of a sample; 0 where there is one seed."""
+        return statistics.stdev(self.results[number]) if self.seeds > 1 else 0.0
+
     def shown(self, number: str) -> str:
-        """Mean ± standard deviation of a sample; the mean alone where there is one seed."""
-        values = self.results.get(number)
-        if not values:
+        """Mean ± standard deviation; the mean alone where there is one seed."""
+        mean = self.mean(number)
+        if mean is None:
             return "-"
-        spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-        return f"{statistics.fmean(values):.1f}{spread}"
+        return f"{mean:.1f} ± {self.spread(number):.1f}" if self.seeds > 1 else f"{mean:.1f}"
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Sequence
 
 from sightunseen._version import __version__
-from sightunseen.cli import ablate, adapt, benchmark, demo, evaluate, inspect, methods, predict, train
+from sightunseen.cli import ablate, adapt, benchmark, demo, evaluate, inspect, methods, predict, report, train
 from sightunseen.errors import SightUnseenError
 
-COMMANDS = (inspect, train, evaluate, adapt, predict, methods, benchmark, ablate, demo)
+COMMANDS = (inspect, train, evaluate, adapt, predict, report, methods, benchmark, ablate, demo)
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 70, 130
 
 

@@ -11,9 +11,10 @@ from typing import Any
 from sightunseen.errors import SettingsError
 
 
-def add_data_arguments(parser: argparse.ArgumentParser) -> None:
+def add_data_arguments(parser: argparse.ArgumentParser, needed: bool = True) -> None:
     """Where the data are and which of their files to use."""
-    parser.add_argument("data", metavar="DATA", type=Path, help="benchmark folder, folder of tables, or table of features")
+    what = "benchmark folder, folder of tables, or table of features"
+    parser.add_argument("data", metavar="DATA", type=Path, nargs=None if needed else "?", help=what)
     parser.add_argument("--features", metavar="NAME", help="a benchmark folder's feature file (default: res101)")
     parser.add_argument("--splits", metavar="NAME", help="split file (default: att_splits)")
     parser.add_argument(

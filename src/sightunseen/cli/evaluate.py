@@ -77,8 +77,8 @@ def check_sizes(model: Any, data: Any) -> None:
             )
 
 
-def say_if_other_data(model: Any, data: Any) -> None:
-    """Say it where the files differ from those the model was trained on."""
+def say_if_other_data(model: Any, data: Any) -> bool:
+    """Say it where the files differ from those the model was trained on; whether they are the same."""
     trained_on = dict(model.record_.data["fingerprints"]) if model.record_ else {}
     other = sorted(name for name, found in data.sources.items() if trained_on.get(name, found) != found)
     other += sorted(set(data.sources) - set(trained_on)) if trained_on else []
@@ -87,3 +87,4 @@ def say_if_other_data(model: Any, data: Any) -> None:
             f"note: the model was not trained on {', '.join(other)}. Make sure that no test image was a training image.",
             file=sys.stderr,
         )
+    return not other

@@ -72,6 +72,14 @@ def load_features(path: str | Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
     return matrix, None if names is None else names.astype(str)
 
 
+def is_unlabelled(path: str | Path) -> bool:
+    """Whether it is a table of features that does not say the class of its images."""
+    path = Path(path)
+    if path.suffix not in (".npy", ".npz", ".csv", ".parquet") or not path.is_file():
+        return False
+    return path.suffix == ".npy" or _first(_read(path), LABEL_COLUMNS) is None
+
+
 def load_classes(path: str | Path) -> ClassTable:
     """A class table from a file."""
     path = Path(path)

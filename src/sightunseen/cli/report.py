@@ -1,0 +1,141 @@
+"""Make a page of a model, or of a benchmark's results: one HTML file with every figure, which needs no network."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sightunseen.report.page import Page
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    from sightunseen.cli._arguments import add_data_arguments
+
+    parser.add_argument("subject", metavar="MODEL|RESULTS", type=Path, help="a model folder, or the results of a benchmark")
+    add_data_arguments(parser, needed=False)
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page to write, such as report.html")
+    parser.add_argument("--images", type=Path, metavar="FOLDER", help="the photos, to show them instead of their names")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="also write every figure as SVG and PDF, for a paper")
+    parser.add_argument("--quick", action="store_true", help="leave out what takes training or t-SNE")
+    parser.add_argument("--seed", type=int, default=0, help="of the t-SNE pictures (default: 0)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the page, write it, and say where it is."""
+    from sightunseen.errors import DataError, MissingDependencyError
+
+    _check_output(args)
+    try:
+        import vl_convert  # noqa: F401 - what draws: not missed after minutes of work
+
+        import sightunseen.report.page  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(f"pages need {error.name}: pip install 'sightunseen[report]'") from error
+    if (args.subject / "jobs").is_dir():
+        page = _benchmark(args)
+    elif args.data is None:
+        raise DataError(
+            f"{args.subject} holds no results of a benchmark. For the page of a model give its data, too: "
+            "sightunseen report MODEL DATA --out report.html"
+        )
+    else:
+        page = _model(args)
+    page.save(args.out)
+    print(f"wrote {args.out} ({args.out.stat().st_size / 1e6:.1f} MB): open it in a browser")
+    if args.figures is not None:
+        written = [path for figure in page.figures for path in figure.save(args.figures)]
+        print(f"wrote {len(written)} files to {args.figures}")
+    return 0
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    """Refuse places that cannot be written to before any work, which may take minutes."""
+    from sightunseen.errors import SettingsError, StorageError
+
+    if args.out.suffix.lower() not in (".html", ".htm"):
+        raise SettingsError(f"--out must be a page, such as report.html; got {args.out}.")
+    if args.out.is_dir():
+        raise StorageError(f"{args.out} is a folder. Give --out the name of a page, such as {args.out / 'report.html'}.")
+    folders = [args.out.parent, *([] if args.figures is None else [args.figures])]
+    for folder in folders:
+        nearest = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+        if not nearest.is_dir():
+            raise StorageError(f"{folder} cannot be made: {nearest} is a file. Choose another place.")
+
+
+def _benchmark(args: argparse.Namespace) -> "Page":
+    from sightunseen.benchmark.store import Store
+    from sightunseen.errors import DataError, SettingsError
+    from sightunseen.report.benchmark_page import benchmark_page
+
+    if args.data is not None:
+        raise SettingsError(f"{args.subject} holds results of a benchmark, whose page needs no data. Leave {args.data} out.")
+    outcomes = Store(args.subject).outcomes().values()
+    if not outcomes:
+        raise DataError(f"{args.subject} holds no outcome yet. Make some with: sightunseen benchmark run")
+    return benchmark_page(outcomes, f"Benchmark {args.subject.resolve().name}")
+
+
+def _model(args: argparse.Namespace) -> "Page":
+    from sightunseen.cli._data import load_images, open_examined
+    from sightunseen.cli.evaluate import check_semantics, check_sizes, recorded_failures, say_if_other_data
+    from sightunseen.data.tables import is_unlabelled
+    from sightunseen.methods import load_model
+    from sightunseen.report.model_page import Study, model_page
+    from sightunseen.report.photos import Photos
+    from sightunseen.report.unlabelled_page import unlabelled_page
+
+    model = load_model(args.subject)
+    title = f"Report on {args.subject.resolve().name}"
+    photos = None if args.images is None else Photos(args.images)
+    if is_unlabelled(args.data):
+        images = load_images(args.data, model)
+        return unlabelled_page(title, model, *images, photos, None if args.quick else _tsne(args.seed))
+    check_semantics(model, args)
+    data, findings = open_examined(args, model.table_.use, allowed=recorded_failures(model))
+    trained_on_it = say_if_other_data(model, data)
+    check_sizes(model, data)
+    study = Study(title, model, data, findings, photos=photos)
+    return model_page(study if args.quick else _with_reruns(study, trained_on_it, args.seed))
+
+
+def _with_reruns(study: Any, trained_on_it: bool, seed: int) -> Any:
+    """The study with what takes training: curves watched on test data, and pictures of spaces."""
+    from dataclasses import replace
+
+    from sightunseen.analyses.reruns import rerun, space_models
+    from sightunseen.cli._run import ProgressBar
+    from sightunseen.report.model_page import image_names
+    from sightunseen.report.spaces import space_of
+
+    model, data, hooks = study.model, study.data, [ProgressBar()]
+    if not trained_on_it or not len(data.train) or not len(data.test_unseen):
+        print("note: training is not repeated: that takes the data that the model was trained on.", file=sys.stderr)
+        return study
+    reruns = rerun(model, data, hooks)
+    models = space_models(model, reruns, data, hooks)
+    test = data.test_unseen
+    asked = {"names": image_names(data, test), "truth": test.y}
+    spaces = [space_of(name, other, test.X, data.unseen, _tsne(seed, name), **asked) for name, other in models]
+    return replace(study, reruns=reruns, spaces=spaces)
+
+
+def _tsne(seed: int, name: str = "") -> Any:
+    """``picture_of`` with a progress bar on stderr."""
+    from functools import partial
+
+    return partial(_picture, seed, name)
+
+
+def _picture(seed: int, name: str, images: Any, classes: Any) -> Any:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from sightunseen.analyses.embeddings import picture_of
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(f"t-SNE of {len(images) + len(classes):,} points{name and f', {name}'}", total=None)
+        return picture_of(images, classes, seed, lambda done, total: progress.update(bar, completed=done, total=total))

@@ -1,0 +1,119 @@
+"use strict";
+(() => {
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const figures = read("figures"), config = read("config");
+  const views = new Map();  // chart element -> Vega's view
+
+  // -- light and dark: the system's, until the reader says otherwise; paper is light -------------------------------
+  const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
+  let chosen = null;
+  const theme = (printing) => {
+    root.dataset.theme = printing ? "light" : chosen ?? (system.matches ? "dark" : "light");
+  };
+  theme();
+  system.addEventListener("change", () => theme());
+  addEventListener("beforeprint", () => theme(true));
+  addEventListener("afterprint", () => theme());
+  document.getElementById("theme").addEventListener("click", () => {
+    chosen = root.dataset.theme === "dark" ? "light" : "dark";
+    theme();
+  });
+
+  // -- figures -----------------------------------------------------------------------------------------------------
+  const column = (packed) => Array.isArray(packed) ? packed : packed.codes.map((code) => packed.levels[code]);
+  const unpacked = (columns) => Object.fromEntries(Object.entries(columns).map(([name, packed]) => [name, column(packed)]));
+  const rowsOf = (columns) => {
+    const names = Object.keys(columns);
+    return (columns[names[0]] ?? []).map((_, k) => Object.fromEntries(names.map((name) => [name, columns[name][k]])));
+  };
+  for (const figure of Object.values(figures)) figure.columns = unpacked(figure.columns);
+
+  const draw = async (element) => {
+    const figure = figures[element.dataset.figure], panel = figure.panels[Number(element.dataset.panel)];
+    const spec = {...panel.spec, datasets: {rows: rowsOf(figure.columns)}};
+    const legend = {...config.legend, columns: element.clientWidth < 480 ? 1 : 0};  // on a phone, one below the other
+    try {
+      const result = await vegaEmbed(element, spec, {
+        actions: false, config: {...config, legend, background: null}, renderer: panel.canvas ? "canvas" : "svg",
+      });
+      views.set(element, result.view);
+      element.dataset.drawn = "yes";
+    } catch (error) {
+      element.innerHTML = "";
+      const words = document.createElement("p");
+      words.className = "failed";
+      words.textContent = `This chart could not be drawn: ${error.message}`;
+      element.append(words);
+      throw error;
+    }
+  };
+  const drawAll = async () => {
+    for (const element of document.querySelectorAll(".chart")) await draw(element);
+    document.body.dataset.ready = "yes";
+  };
+
+  // -- downloads ---------------------------------------------------------------------------------------------------
+  const quoted = (value) => {
+    const text = value === null || value === undefined ? "" : String(value);
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const csvOf = (columns) => {
+    const names = Object.keys(columns);
+    const lines = (columns[names[0]] ?? []).map((_, k) => names.map((name) => quoted(columns[name][k])).join(","));
+    return [names.map(quoted).join(","), ...lines].join("\n") + "\n";
+  };
+  const save = (address, name) => {
+    const link = Object.assign(document.createElement("a"), {href: address, download: name});
+    link.click();
+  };
+  const saveText = (text, name, type) => {
+    const address = URL.createObjectURL(new Blob([text], {type}));
+    save(address, name);
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  };
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-save]");
+    if (!button) return;
+    const kind = button.dataset.save;
+    if (kind === "csv") {
+      const name = button.dataset.of, kept = document.querySelector(`script[data-csv="${CSS.escape(name)}"]`);
+      saveText(kept ? JSON.parse(kept.textContent) : csvOf(figures[name].columns), `${name}.csv`, "text/csv;charset=utf-8");
+      return;
+    }
+    const chart = button.closest(".panel").querySelector(".chart"), view = views.get(chart);
+    const several = figures[chart.dataset.figure].panels.length > 1;
+    const name = chart.dataset.figure + (several ? `-${Number(chart.dataset.panel) + 1}` : "");
+    view.background("white");
+    if (kind === "svg") saveText(await view.toSVG(), `${name}.svg`, "image/svg+xml");
+    else save(await view.toImageURL("png", 2), `${name}.png`);
+    view.background(null);
+  });
+
+  // -- tables ------------------------------------------------------------------------------------------------------
+  const number = (text) => {
+    const found = text.trim().match(/^[-+−]?\d[\d,]*\.?\d*(e[-+]?\d+)?/i);
+    return found ? Number(found[0].replaceAll(",", "").replace("−", "-")) : NaN;
+  };
+  const numeric = /^[-+−]?[\d,.]+(e[-+]?\d+)?( ?(±.*|%|s|†|×))*$|^[-–]?$/i;
+  for (const table of document.querySelectorAll("table")) {
+    const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0], first = [...body.rows];
+    heads.forEach((head, k) => {
+      const cells = first.map((row) => row.cells[k]);
+      const texts = cells.map((cell) => cell.textContent.trim());
+      if (texts.some((text) => /\d/.test(text)) && texts.every((text) => numeric.test(text))) [head, ...cells].forEach((cell) => cell.classList.add("number"));
+      head.querySelector("button").addEventListener("click", () => {
+        const falling = head.getAttribute("aria-sort") === "ascending" || (!head.hasAttribute("aria-sort") && head.classList.contains("number"));
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+        const sign = falling ? -1 : 1;
+        const keyed = [...body.rows].map((row) => [row, row.cells[k].textContent, number(row.cells[k].textContent)]);
+        keyed.sort(([, a, x], [, b, y]) => {
+          if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) && Number.isNaN(y) ? sign * a.localeCompare(b) : Number.isNaN(x) - Number.isNaN(y);
+          return sign * (x - y);
+        });
+        body.append(...keyed.map(([row]) => row));
+      });
+    });
+  }
+  drawAll();
+})();

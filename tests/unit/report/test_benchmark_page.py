@@ -1,0 +1,179 @@
+"""The page of a benchmark, from outcomes that were made up."""
+
+import re
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import vl_convert
+
+from sightunseen.benchmark.ablation import ablation_plan
+from sightunseen.benchmark.plan import DataEntry
+from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
+from sightunseen.methods import METHODS
+from sightunseen.report.benchmark_page import benchmark_page
+from sightunseen.report.figures import CONFIG, Figure, rows_of
+from sightunseen.report.page import DataTable, Page
+
+NUMBERS = ("T1", "U", "S", "H", "AUSUC", "U_plain", "S_plain", "H_plain")
+
+
+def outcome(method: str, seed: int = 0, t1: float = 50.0, h: float = 40.0, state: str = DONE, **changes: Any) -> Outcome:
+    shown = {
+        "data": "CUB res50",
+        "published_name": "CUB",
+        "backbone": "ResNet-50",
+        "method": method,
+        "label": method,
+        "setting": "inductive",
+        "selection": "validation",
+        "seed": seed,
+        **changes,
+    }
+    identity = {"method": {"name": method, "settings": {"seed": seed}}, "seed": seed, "selection": shown["selection"]}
+    record = {"results": dict.fromkeys(NUMBERS, 10.0) | {"T1": t1, "H": h}}
+    return Outcome(state, identity, shown, "" if state == DONE else "no memory", record if state == DONE else {}, 2.0)
+
+
+def skipped(label: str) -> Outcome:
+    return Outcome(SKIPPED, {"skipped": ["CUB", label]}, {**outcome(label).shown}, "no such file")
+
+
+OUTCOMES = [
+    *(outcome("ESZSL", seed, t1, 40.0 + seed) for seed, t1 in enumerate([50.0, 52.0, 51.0])),
+    outcome("ALE", 0, 48.0, 44.0),
+    outcome("SAE", 0, 30.0, 20.0),
+    outcome("SAE", 0, 60.0, 60.0, selection="oracle"),
+    outcome("SJE", state=FAILED),
+    skipped("DEM"),
+]
+
+
+def ablation(seeds: int = 2, state: str = DONE) -> Iterator[Outcome]:
+    plan = ablation_plan(DataEntry("data/CUB"), 150, seeds)
+    for number, job in enumerate(plan.jobs()):
+        settings = {**METHODS[job.method.name](**job.method.settings).get_params(), "seed": job.seed}
+        made = outcome(job.method.name, job.seed, 20.0 + number % len(plan.methods), state=state, label=job.method.shown)
+        identity = {**made.identity, "method": {"name": job.method.name, "settings": settings}}
+        record = {**made.record, "data": {"classes": {"seen": 150}}} if state == DONE else {}
+        yield Outcome(state, identity, made.shown, made.reason, record, 2.0)
+
+
+def tables(page: Page) -> list[DataTable]:
+    return [block for section in page.sections for block in section.blocks if isinstance(block, DataTable)]
+
+
+def figure(page: Page, name: str) -> Figure:
+    return next(figure for figure in page.figures if figure.name.startswith(name))
+
+
+def test_jobs_are_counted_by_what_became_of_them() -> None:
+    page = benchmark_page(OUTCOMES, "Benchmark")
+    tiles = {tile.label: tile.value for tile in page.tiles}
+    assert [tiles[state] for state in (DONE, FAILED, SKIPPED)] == ["6", "1", "1"]
+    assert tiles["computing time"] == "14 s"
+    assert "5 methods on CUB res50" in page.subtitle
+
+
+def test_every_method_stands_in_the_table_and_what_failed_is_said() -> None:
+    (table,) = tables(benchmark_page(OUTCOMES, "Benchmark"))
+    found = dict(zip(table.columns["method"], table.columns["T1"], strict=True))
+    assert found == {
+        "ESZSL": f"51.0 ± {statistics.stdev([50, 51, 52]):.1f}",
+        "ALE": "48.0",
+        "SAE": "30.0",
+        "SAE (oracle)": "60.0",
+        "SJE": "-",
+        "DEM": "-",
+    }
+    assert "SJE: failed: no memory" in table.notes
+    assert "DEM: skipped: no such file" in table.notes
+
+
+def test_the_ranking_has_means_deviations_and_published_numbers() -> None:
+    columns = figure(benchmark_page(OUTCOMES, "Benchmark"), "ranking").columns
+    rows = {(row["panel"], row["method"], row["kind"]): row for row in rows_of(columns)}
+    measured = rows["T1", "ESZSL", "chosen on validation classes"]
+    spread = statistics.stdev([50, 51, 52])
+    assert (measured["percent"], measured["low"], measured["high"]) == pytest.approx((51, 51 - spread, 51 + spread))
+    single = rows["H", "ALE", "chosen on validation classes"]
+    assert single["low"] == single["percent"] == single["high"] == 44.0  # one seed has no deviation
+    assert rows["T1", "ESZSL", "published"]["percent"] == 53.9
+    assert "ResNet-101" in rows["T1", "ESZSL", "published"]["source"]
+    assert rows["H", "SAE (oracle)", "chosen on TEST data"]["percent"] == 60.0
+    assert not {"SJE", "DEM"} & set(columns["method"])
+
+
+def test_the_best_stands_first() -> None:
+    ranking = figure(benchmark_page(OUTCOMES, "Benchmark"), "ranking")
+    orders = [re.findall(r"'sort': (\[[^]]*\])", str(panel.spec()))[0] for panel in ranking.panels]
+    assert orders == ["['SAE (oracle)', 'ESZSL', 'ALE', 'SAE']", "['SAE (oracle)', 'ALE', 'ESZSL', 'SAE']"]
+
+
+def test_every_chart_compiles() -> None:
+    for made in benchmark_page([*OUTCOMES, *ablation()], "Benchmark").figures:
+        assert all(len(values) for values in made.columns.values())
+        for panel in made.panels:
+            spec = {**panel.spec(), "datasets": {"rows": rows_of(made.columns)}, "config": CONFIG}
+            assert vl_convert.vegalite_to_vega(spec)["marks"], made.name
+
+
+def test_where_no_job_is_done_there_is_a_table_of_reasons_and_no_chart() -> None:
+    page = benchmark_page([outcome("SJE", state=FAILED), skipped("DEM")], "Benchmark")
+    assert page.figures == []
+    (table,) = tables(page)
+    assert "SJE: failed: no memory" in table.notes
+    assert page.html()
+
+
+def test_inductive_and_transductive_methods_and_data_sets_stand_apart() -> None:
+    others = [outcome("ALE-tran", setting="transductive"), outcome("ALE", data="AWA1", published_name="AWA1")]
+    page = benchmark_page([*OUTCOMES, *others], "Benchmark")
+    assert [section.title for section in page.sections] == [
+        "AWA1, inductive",
+        "CUB res50, inductive",
+        "CUB res50, transductive",
+    ]
+    assert len(page.figures) == 9
+
+
+def test_an_ablation_has_both_tables_and_pictures_of_them() -> None:
+    page = benchmark_page(ablation(), "Ablation")
+    titles = [table.title for table in tables(page)]
+    assert sum("Table 2" in title for title in titles) == 1
+    assert sum("Table 5" in title for title in titles) == 1
+    first = next(table for table in tables(page) if "Table 2" in table.title)
+    assert len(first.rows) >= 13
+    assert not any("Table 2" in table.title for table in tables(benchmark_page(OUTCOMES, "Benchmark")))
+    sections = [section for section in page.sections if "blation" in section.title]
+    assert len(sections) == 1
+    assert any(isinstance(block, Figure) for block in sections[0].blocks)
+
+
+def test_an_ablation_of_which_nothing_is_done_has_its_reasons() -> None:
+    page = benchmark_page(ablation(state=FAILED), "Ablation")
+    assert page.figures == []
+    assert any("failed: no memory" in note for table in tables(page) for note in table.notes)
+    assert page.html()
+
+
+@pytest.mark.parametrize("names", [("鳥", "魚"), ("CUB res50", "CUB/res50")])
+def test_data_sets_with_like_names_are_not_taken_for_each_other(names: tuple[str, str]) -> None:
+    page = benchmark_page([outcome("ALE", t1=float(k), data=name) for k, name in enumerate(names)], "Benchmark")
+    assert_all_names_differ(page)
+    assert {row["percent"] for made in page.figures if made.name.startswith("ranking") for row in rows_of(made.columns)} >= {
+        0,
+        1,
+    }
+
+
+def test_no_name_is_given_twice() -> None:
+    assert_all_names_differ(benchmark_page([*OUTCOMES, *ablation()], "Benchmark"))
+
+
+def assert_all_names_differ(page: Page) -> None:
+    names = [made.name for made in page.figures] + [table.name for table in tables(page)]
+    names += [section.name for section in page.sections]
+    assert len(set(names)) == len(names), sorted(names)
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in names), sorted(names)

@@ -1,0 +1,311 @@
+"""Figures: their numbers as CSV, specs that Vega-Lite compiles, and files with the same bytes in every process."""
+
+import csv
+import io
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pikepdf
+import pytest
+import vl_convert
+
+from sightunseen.analyses.attributes import explained_mistakes
+from sightunseen.analyses.calibration import reliability
+from sightunseen.analyses.hubness import Hubness
+from sightunseen.analyses.reruns import Reruns, Watched
+from sightunseen.report.attributes import mistakes_figure
+from sightunseen.report.classes import hubness_figure
+from sightunseen.report.curves import self_training_figure, training_figure
+from sightunseen.report.figures import CONFIG, ROWS, Figure, Panel, as_csv, columns_of, rows_of, slug
+from sightunseen.report.model_page import Study, model_page
+from sightunseen.report.spaces import classes_figure, images_figure, space_of
+from sightunseen.report.unlabelled_page import unlabelled_page
+
+AWKWARD = [
+    "it's",
+    'a "b"',
+    "back\\slash",
+    "two\nlines",
+    "comma, semicolon;",
+    "",
+    "</script>",
+    "ツ → 🦉",
+    "\u2028",
+    "\U000e0067",
+]
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------------
+
+
+def test_csv_can_be_read_back_whatever_a_text_holds() -> None:
+    columns = {
+        "class, or 'label'": AWKWARD,
+        "n": list(range(len(AWKWARD))),
+        "x": [0.1 + 0.2, None, *[1.5] * (len(AWKWARD) - 2)],
+    }
+    head, *rows = csv.reader(io.StringIO(as_csv(columns), newline=""))
+    assert head == list(columns)
+    assert [row[0] for row in rows] == AWKWARD
+    assert [row[1] for row in rows] == [str(n) for n in range(len(AWKWARD))]
+    assert float(rows[0][2]) == 0.1 + 0.2
+    assert rows[1][2] == ""
+
+
+def test_rows_become_columns_and_columns_rows() -> None:
+    heads, rows = ("class", "n"), [("tern", 1), ("jay", 2)]
+    columns = columns_of(heads, rows)
+    assert columns == {"class": ["tern", "jay"], "n": [1, 2]}
+    assert rows_of(columns) == [{"class": "tern", "n": 1}, {"class": "jay", "n": 2}]
+    assert columns_of(heads, []) == {"class": [], "n": []}
+    assert rows_of({}) == []
+    with pytest.raises(ValueError, match="shorter"):
+        rows_of({"class": ["tern"], "n": []})
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("CUB res50, inductive", "cub-res50-inductive"), ("V→A", "v-a"), ("../../etc/passwd", "etc-passwd"), ("ツ", ""), ("", "")],
+)
+def test_a_text_as_part_of_an_address(text: str, found: str) -> None:
+    assert slug(text) == found
+
+
+# -- specs -----------------------------------------------------------------------------------------------------------------
+
+
+def curve(*names: str) -> list[dict[str, Any]]:
+    return [{"tasks": 10 * k, **dict.fromkeys(names, 50.0 + k)} for k in range(1, 4)]
+
+
+@pytest.fixture(scope="module")
+def figures(study: Study, flat: Any) -> list[Figure]:
+    """Every figure of a model's page and of one without labels."""
+    model, data = study.model, study.data
+    spaces = [space_of(name, model, data.test_unseen.X, data.unseen, flat, truth=data.test_unseen.y) for name in ("V→A", "DEM")]
+    rounds = [{"round": k, "loss": 1.0 / k, "T1": 60.0, "pool": 10 * k, "pool_accuracy": 0.8} for k in (1, 2)]
+    reruns = Reruns(Watched(None, curve("loss", "T1", "U", "S", "H")), Watched(model, rounds))  # type: ignore[arg-type]
+    labelled = model_page(Study("", model, data, reruns=reruns, spaces=spaces)).figures
+    return [*labelled, *unlabelled_page("", model, data.test_unseen.X, None, None, flat).figures]
+
+
+def test_all_figures_are_there(figures: list[Figure]) -> None:
+    assert [figure.name for figure in figures] == [
+        *("seen-unseen-curve", "accuracy-by-class", "confusion", "leaks", "reliability", "hubness", "mistakes"),
+        *("training-curve", "self-training", "classes-in-space", "images-in-space"),
+        *("confidence", "hubness", "images-in-space"),
+    ]
+
+
+def parts(spec: Any) -> Iterator[dict[str, Any]]:
+    """Every mapping inside."""
+    if isinstance(spec, dict):
+        yield spec
+    for inner in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ():
+        yield from parts(inner)
+
+
+def test_vega_lite_compiles_every_chart(figures: list[Figure]) -> None:
+    for figure in figures:
+        for panel in figure.panels:
+            spec = {**panel.spec(), "datasets": {"rows": rows_of(figure.columns)}, "config": CONFIG}
+            compiled = vl_convert.vegalite_to_vega(spec)
+            assert compiled["marks"], figure.name
+            assert any(source.get("values") for source in compiled["data"]), figure.name
+
+
+def test_charts_draw_nothing_but_the_figures_numbers(figures: list[Figure]) -> None:
+    """A field that is in no table draws nothing, and no error says so."""
+    for figure in figures:
+        for panel in figure.panels:
+            spec = panel.spec()
+            sources = [part["data"] for part in parts(spec) if "data" in part]
+            inline = [source["values"] for source in sources if "values" in source]
+            assert all(source == {"name": "rows"} or source["values"] for source in sources), figure.name
+            made = [part["as"] for part in parts(spec) if "as" in part]
+            known = {*figure.columns, *(name for rows in inline for row in rows for name in row)}
+            known |= {name for names in made for name in ([names] if isinstance(names, str) else names)}
+            used = {part["field"] for part in parts(spec) if isinstance(part.get("field"), str)}
+            assert used, figure.name
+            assert used <= known, figure.name
+            assert not {"config", "datasets"} & set(spec)
+
+
+def test_lines_to_compare_with_are_drawn(study: Study) -> None:
+    """The diagonal of honest confidence, the mean of hubs, and the number of tasks that was chosen."""
+    confidence = next(figure for figure in model_page(study).figures if figure.name == "reliability")
+    hubs = next(figure for figure in model_page(study).figures if figure.name == "hubness")
+    training = training_figure("t", "", "", curve("loss", "T1"), chosen=20)
+    wanted = {"confidence": 100, "accuracy": 100}, {"fair": len(study.data.test_unseen) / 4}, {"at": 20}
+    for figure, point in zip((confidence, hubs, training), wanted, strict=True):
+        inline = [row for part in parts(figure.panels[-1].spec()) for row in part.get("values", ()) if isinstance(row, dict)]
+        assert point in inline
+
+
+def test_every_panel_of_awkward_names_has_its_bars(study: Study) -> None:
+    found = explained_mistakes(study.model, study.zsl, study.data.test_unseen.X)
+    names = dict(zip(study.data.unseen.tolist(), ['"><script>\\', "it's\n'\"\"", "\U000e0067\\", "`${x}`"], strict=True))
+    figure = mistakes_figure(found, names)
+    assert len(figure.panels) == len(found)
+    for panel, mistake in zip(figure.panels, found, strict=True):
+        spec = {**panel.spec(), "width": 200, "datasets": {"rows": rows_of(figure.columns)}}
+        drawn = ElementTree.fromstring(vl_convert.vegalite_to_svg(spec))
+        bars = [path for path in drawn.iter() if path.get("aria-roledescription") == "bar"]
+        assert len(bars) == len(mistake.pulls.values)
+
+
+def test_curves_of_what_is_there(study: Study) -> None:
+    """Without test images only the loss is drawn; without true labels no share of right ones."""
+    assert [panel.title for panel in training_figure("t", "", "", curve("loss")).panels] == ["loss"]
+    assert [panel.title for panel in training_figure("t", "", "", curve("loss", "H")).panels] == ["loss", "accuracy"]
+    unknown = self_training_figure([{"round": 1, "loss": 1.0, "pool": 5}, {"round": 2, "loss": 0.5, "pool": 8}])
+    assert [panel.title for panel in unknown.panels] == ["loss", "trusted images"]
+    assert "right" not in unknown.see
+    known = self_training_figure([{"round": k, "loss": 1.0, "pool": 5 * k, "pool_accuracy": 0.5 + k / 10} for k in (1, 2)])
+    assert known.columns["pool_accuracy"] == pytest.approx([60.0, 70.0])
+    assert "begin as 5, 60.0% of them right, and end as 10, 70.0%" in known.see
+
+
+def test_the_numbers_of_a_figure_are_those_of_the_analysis(study: Study) -> None:
+    figures = {figure.name: figure for figure in model_page(study).figures}
+    right = study.zsl.best == study.zsl.known_truth
+    accuracy = figures["accuracy-by-class"].columns
+    for label, asked, percent in zip(*accuracy.values(), strict=True):
+        if asked == "among unseen classes":
+            assert percent == pytest.approx(100 * right[study.zsl.known_truth == label].mean())
+    confusion = figures["confusion"].columns
+    assert sum(confusion["images"]) == len(right)
+    diagonal = zip(confusion["true class"], confusion["answer"], confusion["images"], strict=True)
+    assert sum(images for truth, answer, images in diagonal if truth == answer) == right.sum()
+    leaks = figures["leaks"].columns
+    shares: dict[str, float] = {}
+    for label, share in zip(leaks["class"], leaks["share"], strict=True):
+        shares[label] = shares.get(label, 0.0) + share
+    assert shares == pytest.approx(dict.fromkeys(study.data.unseen.tolist(), 100.0))
+    hubs = figures["hubness"].columns
+    assert sum(hubs["images"]) == len(right)
+    assert list(hubs["images"]) == sorted(hubs["images"], reverse=True)
+
+
+def test_spaces_hold_every_class_and_image_once(study: Study, flat: Any) -> None:
+    model, data = study.model, study.data
+    space = space_of("ESZSL", model, data.test_unseen.X, data.unseen, flat, truth=data.test_unseen.y)
+    classes = classes_figure([space], data.seen, study.names).columns
+    assert sorted(classes["class"]) == sorted(data.classes.labels.tolist())
+    assert {name for name, kind in zip(classes["class"], classes["kind"], strict=True) if kind == "unseen"} == set(
+        data.unseen.tolist()
+    )
+    images, vectors = model.compared(data.test_unseen.X, model.classes_)
+    assert [classes["x"], classes["y"]] == [vectors[:, 0].tolist(), vectors[:, 1].tolist()]
+    found = images_figure([space], study.names).columns
+    shown = [k for k, point in enumerate(found["point"]) if point == "image"]
+    assert [found["class"][k] for k in shown] == data.test_unseen.y.tolist()
+    assert [found["x"][k] for k in shown] == pytest.approx(images[:, 0].tolist())
+    stars = {found["class"][k]: found["x"][k] for k, point in enumerate(found["point"]) if point == "class"}
+    assert stars == {label: vectors[model.classes_ == label, 0].item() for label in data.unseen.tolist()}
+
+
+def test_of_very_many_images_some_are_taken_evenly(study: Study, flat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sightunseen.report.spaces.MOST_IMAGES", 5)
+    X, y = study.data.test_unseen.X, study.data.test_unseen.y
+    space = space_of("ESZSL", study.model, X, study.data.unseen, flat, names=range(len(X)), truth=y)
+    assert space.answers.names.tolist() == [str(round(k * (len(X) - 1) / 4)) for k in range(5)]
+    assert space.answers.truth.tolist() == [y[int(name)] for name in space.answers.names]
+
+
+def test_words_below_a_figure_come_from_its_numbers(study: Study) -> None:
+    found = {figure.name: figure for figure in model_page(study).figures}
+    error = 100 * reliability(study.zsl).error
+    assert f"unseen classes, among themselves: {error:.1f}; all classes: " in found["reliability"].see
+    labels, names = np.array(["a", "b", "c"]), {"a": "A", "b": "B", "c": "C"}
+    hubs = {"asked so": Hubness(labels, np.array([3, 1, 0]), 0.38), "asked thus": Hubness(labels, np.array([1, 1, 1]), None)}
+    assert "0.38 asked so, not defined asked thus" in hubness_figure(hubs, 4, names).see
+
+
+# -- files -----------------------------------------------------------------------------------------------------------------
+
+MAKE = """
+import sys
+from pathlib import Path
+import altair as alt
+from sightunseen.report.figures import ROWS, Figure, Panel
+
+base = alt.Chart(ROWS).encode(x="x:Q", y="y:Q", opacity="x:Q").properties(width="container", height=90, title="Bold & 'quoted'")
+points, words = base.mark_circle().encode(color="class:N"), base.mark_text(fontStyle="italic").encode(text="class:N")
+columns = {"x": list(range(12)), "y": [k * k % 7 for k in range(12)], "class": [f"<class> {k % 3} →" for k in range(12)]}
+figure = Figure("made-up", "Made up", "", columns, [Panel(points + words, "Points: both"), Panel(points, "ツ")])
+print(*(path.name for path in figure.save(Path(sys.argv[1]))))
+"""
+NAMES = ["made-up-1-points-both.svg", "made-up-1-points-both.pdf", "made-up-2.svg", "made-up-2.pdf"]
+
+
+def made(folder: Path, hash_seed: int) -> dict[str, bytes]:
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+    ended = subprocess.run(
+        [sys.executable, "-c", MAKE, str(folder)], env=environment, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.split() == NAMES
+    assert sorted(path.name for path in folder.iterdir()) == sorted(NAMES)
+    return {name: (folder / name).read_bytes() for name in NAMES}
+
+
+def test_files_have_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+    first = made(tmp_path / "0", 0)
+    # The converter's own hash order is another one each time: some of these would differ.
+    for seed in (1, 2):
+        assert made(tmp_path / str(seed), seed) == first
+
+
+def test_an_svg_is_well_formed_and_says_the_words(tmp_path: Path) -> None:
+    figure = Figure(
+        "f", "", "", {"class": ["<a> & b"], "x": [1.0]}, [Panel(alt.Chart(ROWS).mark_bar().encode(x="x:Q", y="class:N"))]
+    )
+    svg, pdf = figure.save(tmp_path / "new" / "folder", size=300)
+    assert (svg.name, pdf.name) == ("f.svg", "f.pdf")
+    root = ElementTree.parse(svg).getroot()
+    assert "<a> & b" in ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
+    check_pdf(pdf.read_bytes())
+
+
+def test_files_have_the_same_bytes_in_one_process(figures: list[Figure], tmp_path: Path) -> None:
+    """The converter counts clip paths from figure to figure."""
+    clipped = next(figure for figure in figures if figure.name == "classes-in-space")
+    first, again = clipped.save(tmp_path / "first"), clipped.save(tmp_path / "again")
+    assert "clipPath" in first[0].read_text("utf-8")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+    root = ElementTree.parse(first[0]).getroot()
+    named = {part.get("id") for part in root.iter() if part.get("id")}
+    used = {name for part in root.iter() for name in re.findall(r"url\(#(\w+)\)", str(part.attrib))}
+    assert used
+    assert used <= named
+
+
+def test_a_container_is_as_wide_as_asked(tmp_path: Path) -> None:
+    chart = alt.Chart(ROWS).mark_bar().encode(x="x:Q").properties(width="container", height=40)
+    svg, _ = Figure("f", "", "", {"x": [1.0]}, [Panel(chart)]).save(tmp_path, size=300)
+    assert float(ElementTree.parse(svg).getroot().get("width", "0")) == pytest.approx(300, abs=1)
+
+
+def test_pdfs_stay_valid(figures: list[Figure], tmp_path: Path) -> None:
+    by_name = {figure.name: figure for figure in figures}
+    for name in ("reliability", "images-in-space"):
+        for path in by_name[name].save(tmp_path):
+            if path.suffix == ".pdf":
+                check_pdf(path.read_bytes())
+
+
+def check_pdf(pdf: bytes) -> None:
+    """QPDF finds no fault with it, and there is something on its one page."""
+    with pikepdf.open(io.BytesIO(pdf)) as document:
+        assert document.check_pdf_syntax() == []
+        (page,) = document.pages
+        assert len(pikepdf.parse_content_stream(page)) > 5
