@@ -230,8 +230,8 @@ def test_the_page_of_a_benchmark_never_imports_torch(desk: Path) -> None:
     ("line", "words"),
     [
         ("report model --out page.html", ("model", "give its data")),
-        ("report nowhere --out page.html", ("nowhere", "give its data")),
-        ("report nowhere data --out page.html", ("no model folder at nowhere", "sightunseen train")),
+        ("report nowhere --out page.html", ("no folder nowhere", "results of a benchmark")),
+        ("report nowhere data --out page.html", ("no folder nowhere", "model folder")),
         ("report data data --out page.html", ("data",)),
         ("report model nowhere --out page.html", ("nowhere",)),
         ("report model nowhere.npz --out page.html", ("nowhere.npz",)),

@@ -33,6 +33,8 @@ def run(args: argparse.Namespace) -> int:
         import sightunseen.report.page  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError(f"pages need {error.name}: pip install 'sightunseen[report]'") from error
+    if not args.subject.exists():
+        raise DataError(f"there is no folder {args.subject}. Give a model folder, or the results of a benchmark.")
     if (args.subject / "jobs").is_dir():
         page = _benchmark(args)
     elif args.data is None:

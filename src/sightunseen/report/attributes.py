@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from sightunseen.analyses.answers import Answers
+from sightunseen.analyses.answers import Answers, evenly
 from sightunseen.analyses.attributes import Mistake, pulls
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.report.classes import Names
@@ -16,6 +16,7 @@ from sightunseen.report.names import readable_attribute
 from sightunseen.report.page import DataTable
 
 STEP = 22  # pixels a bar
+MOST_CLASSES = 100  # that are asked about, taken evenly: each takes a tenth of a second or more
 SAMPLE = 50  # images of a class that its attributes are asked about
 
 
@@ -61,7 +62,8 @@ def mistakes_figure(mistakes: Sequence[Mistake], names: Names) -> Figure:
 def attributes_table(model: ZeroShotClassifier, answers: Answers, X: Any, names: Names, strongest: int = 4) -> DataTable:
     """For every class of the images, the attributes that pull its own images to it most, and those that keep them away."""
     columns: dict[str, list[str]] = {"class": [], "pulled by": [], "kept away by": []}
-    for label in np.unique(answers.known_truth).tolist():
+    labels = np.unique(answers.known_truth)
+    for label in labels[evenly(len(labels), MOST_CLASSES)].tolist():
         found = pulls(model, X[np.flatnonzero(answers.known_truth == label)[:SAMPLE]], label)
         order = np.argsort(-found.values, kind="stable")
         words = {
@@ -75,4 +77,6 @@ def attributes_table(model: ZeroShotClassifier, answers: Answers, X: Any, names:
         "For the images of each unseen class: the attributes whose value raises the score of the right class most over that "
         "of an average class, and those whose value lowers it: what the description says and the photos do not show."
     )
+    if len(labels) > MOST_CLASSES:
+        see += f" {MOST_CLASSES} of the {len(labels)} classes are shown."
     return DataTable("attributes-of-classes", "Attributes that find a class, or miss it", see, columns)
