@@ -20,7 +20,8 @@ class ClassTable:
     labels : sequence of c unique labels, all strings or all numbers.
     vectors : array (c, a), or a mapping from a semantics' name to such an array.
     attribute_names : the a names of the dimensions, or a mapping from a semantics' name to its names.
-    use : the name of the semantics that ``vectors_of`` reads; the first one unless told otherwise.
+    use : the name of the semantics that ``vectors_of`` reads, ``text`` for the only ``text:ENCODER``; the first one unless
+        told otherwise.
 
     >>> table = ClassTable(["zebra", "okapi"], [[1, 1], [0, 1]], attribute_names=["stripes", "hooves"])
     >>> table.vectors_of(["okapi", "zebra"])
@@ -45,9 +46,7 @@ class ClassTable:
         if not kinds:
             raise DataError("a class table needs at least one kind of semantic vectors; got none.")
         self.semantics: dict[str, Vectors] = {name: self._checked(name, array) for name, array in kinds.items()}
-        self.use: str = next(iter(self.semantics)) if use is None else use
-        if self.use not in self.semantics:
-            raise DataError(f"no semantics called '{self.use}' in the class table; it has {', '.join(self.semantics)}.")
+        self.use: str = next(iter(self.semantics)) if use is None else self._called(use)
         names = attribute_names if isinstance(attribute_names, Mapping) else {self.use: attribute_names}
         self.names: dict[str, tuple[str, ...]] = {
             kind: self._checked_names(kind, given) for kind, given in names.items() if given is not None
@@ -126,9 +125,20 @@ class ClassTable:
         vectors = np.concatenate([self.vectors, self._in_own_order(other)])
         return ClassTable(labels, {self.use: vectors}, self.attribute_names)
 
+    def without(self, labels: ArrayLike) -> "ClassTable":
+        """This table without these labels; an unknown label is an error, and so is an empty table."""
+        removed = set(self.labels[self.rows_of(labels)].tolist())
+        return self.only([label for label in self.labels.tolist() if label not in removed])
+
     def __repr__(self) -> str:
         kinds = ", ".join(f"{kind} ({array.shape[1]})" for kind, array in self.semantics.items())
         return f"ClassTable({len(self.labels)} classes; {kinds}; using {self.use})"
+
+    def _called(self, name: str) -> str:
+        fitting = [kind for kind in self.semantics if kind.partition(":")[0] == name]
+        if name not in self.semantics and len(fitting) != 1:
+            raise DataError(f"no semantics called '{name}' in the class table; it has {', '.join(self.semantics)}.")
+        return name if name in self.semantics else fitting[0]
 
     def _in_own_order(self, other: "ClassTable") -> Vectors:
         """The vectors of another table with their columns in this table's order, where both name them."""

@@ -83,6 +83,7 @@ class ZeroShotDataset:
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)  # role and file name -> fingerprint
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # how it was loaded
     listed_classes: tuple[str, ...] | None = field(default=None, repr=False)  # allclasses.txt, for the split doctor
+    backbone: Mapping[str, Any] | None = field(default=None, repr=False)  # what made the features of photos, where known
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2:
@@ -154,6 +155,7 @@ class ZeroShotDataset:
             "images": {"train": len(self.train), "test_seen": len(self.test_seen), "test_unseen": len(self.test_unseen)},
             "classes": {"seen": len(self.seen), "unseen": len(self.unseen)},
             "features": int(self.features.shape[1]),
+            **({} if self.backbone is None else {"backbone": dict(self.backbone)}),
         }
 
     def using(self, semantics: str) -> "ZeroShotDataset":

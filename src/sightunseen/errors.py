@@ -23,3 +23,11 @@ class StorageError(SightUnseenError):
 
 class MissingDependencyError(SightUnseenError, ImportError):
     """An optional package that this file format or option needs."""
+
+
+class PhotoError(DataError):
+    """A photo that cannot be used; ``reason`` says why in few words, the message also which."""
+
+    def __init__(self, reason: str, path: object = None) -> None:
+        super().__init__(reason if path is None else f"{path}: {reason}")
+        self.reason = reason

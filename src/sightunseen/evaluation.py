@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sightunseen.classes import Labels
-from sightunseen.dataset import Fold, ZeroShotDataset
+from sightunseen.dataset import Fold, Split, ZeroShotDataset
 from sightunseen.errors import DataError
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.metrics import SeenUnseenCurve, accuracy_by_class, harmonic_mean, per_class_accuracy, seen_unseen_curve
@@ -32,15 +32,16 @@ class Evaluation:
 
 def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluation:
     """Evaluate a model on the test images of a data set, or of a validation fold."""
-    unseen, seen = _scored(model, data, "test_unseen"), _scored(model, data, "test_seen")
-    candidates = np.union1d(data.seen, data.unseen)
-    is_unseen = np.isin(candidates, data.unseen)
+    # By what the model was trained on: data to test it on need not hold training images.
+    unseen_classes = np.setdiff1d(data.unseen, model.seen_classes_)
+    candidates = np.union1d(model.seen_classes_, unseen_classes)
+    unseen, seen = (_scored(model, getattr(data, part), candidates) for part in ("test_unseen", "test_seen"))
     t1 = u = s = h = area = curve = None
     by_class: dict[str, dict[Any, float]] = {}
     if unseen is not None:
         scores, y = unseen
         # Asked for by itself: some methods have another classifier where only unseen classes are in question.
-        zsl = model.predict(data.test_unseen.X, candidates=candidates[is_unseen])
+        zsl = model.predict(data.test_unseen.X, candidates=unseen_classes)
         gzsl = candidates[scores.argmax(axis=1)]
         t1, u = 100 * per_class_accuracy(y, zsl), 100 * per_class_accuracy(y, gzsl)
         by_class |= {"zsl": accuracy_by_class(y, zsl), "unseen": accuracy_by_class(y, gzsl)}
@@ -52,7 +53,7 @@ def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluat
     if unseen is not None and seen is not None and u is not None and s is not None:
         h = harmonic_mean(u, s)
         both = np.concatenate([unseen[0], seen[0]]), np.concatenate([unseen[1], seen[1]])
-        curve = seen_unseen_curve(*both, candidates, data.seen)
+        curve = seen_unseen_curve(*both, candidates, model.seen_classes_)
         area = 100 * curve.area
     if unseen is None and seen is None:
         raise DataError("there are no test images to evaluate on. Mark some in a 'split' column as test_seen and test_unseen.")
@@ -69,8 +70,5 @@ def zsl_accuracy(model: ZeroShotClassifier, X: Any, y: Labels) -> float:
     return per_class_accuracy(y, model.predict(X, candidates=np.unique(y)))
 
 
-def _scored(model: ZeroShotClassifier, data: ZeroShotDataset | Fold, part: str) -> tuple[Any, Labels] | None:
-    split = getattr(data, part)
-    if not len(split):
-        return None
-    return model.decision_function(split.X, candidates=np.union1d(data.seen, data.unseen)), split.y
+def _scored(model: ZeroShotClassifier, split: Split, candidates: Labels) -> tuple[Any, Labels] | None:
+    return (model.decision_function(split.X, candidates), split.y) if len(split) else None

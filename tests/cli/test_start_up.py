@@ -6,9 +6,36 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = {"torch", "numpy", "scipy", "sklearn", "pyarrow", "rich", "safetensors", "altair", "jinja2", "PIL"}
+HEAVY = {
+    "torch",
+    "numpy",
+    "scipy",
+    "sklearn",
+    "pyarrow",
+    "rich",
+    "safetensors",
+    "altair",
+    "jinja2",
+    "PIL",
+    "onnx",
+    "onnxruntime",
+}
 CLI = ("-m", "sightunseen.cli")
-COMMANDS = ("inspect", "train", "evaluate", "adapt", "predict", "report", "methods", "benchmark", "ablate", "demo")
+COMMANDS = (
+    "inspect",
+    "embed",
+    "train",
+    "evaluate",
+    "adapt",
+    "predict",
+    "classes",
+    "export",
+    "report",
+    "methods",
+    "benchmark",
+    "ablate",
+    "demo",
+)
 
 
 def imported(*arguments: str) -> set[str]:

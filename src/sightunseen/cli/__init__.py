@@ -8,10 +8,24 @@ import warnings
 from collections.abc import Sequence
 
 from sightunseen._version import __version__
-from sightunseen.cli import ablate, adapt, benchmark, demo, evaluate, inspect, methods, predict, report, train
+from sightunseen.cli import (
+    ablate,
+    adapt,
+    benchmark,
+    classes,
+    demo,
+    embed,
+    evaluate,
+    export,
+    inspect,
+    methods,
+    predict,
+    report,
+    train,
+)
 from sightunseen.errors import SightUnseenError
 
-COMMANDS = (inspect, train, evaluate, adapt, predict, report, methods, benchmark, ablate, demo)
+COMMANDS = (inspect, embed, train, evaluate, adapt, predict, classes, export, report, methods, benchmark, ablate, demo)
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 70, 130
 
 

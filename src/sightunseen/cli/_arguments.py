@@ -13,20 +13,21 @@ from sightunseen.errors import SettingsError
 
 def add_data_arguments(parser: argparse.ArgumentParser, needed: bool = True) -> None:
     """Where the data are and which of their files to use."""
-    what = "benchmark folder, folder of tables, or table of features"
+    what = "benchmark folder, folder of tables, table of features, or folder of photos"
     parser.add_argument("data", metavar="DATA", type=Path, nargs=None if needed else "?", help=what)
     parser.add_argument("--features", metavar="NAME", help="a benchmark folder's feature file (default: res101)")
     parser.add_argument("--splits", metavar="NAME", help="split file (default: att_splits)")
     parser.add_argument(
         "--semantics", metavar="NAME", help="class vectors: att (default), original_att, or FILE:KEY such as sent_splits:att"
     )
-    parser.add_argument("--classes", type=Path, metavar="FILE", help="table of classes, where DATA is a table of features")
+    parser.add_argument("--classes", type=Path, metavar="FILE", help="table of classes, for a table of features or photos")
+    parser.add_argument("--backbone", metavar="NAME", help="what turns photos into features, such as efficientnet_lite0")
 
 
 def shown_data(args: argparse.Namespace) -> str:
     """The data arguments as they were given, to be shown in a command."""
     given = [str(args.data)]
-    for name in ("features", "splits", "classes"):
+    for name in ("features", "splits", "classes", "backbone"):
         if getattr(args, name) is not None:
             given += [f"--{name}", str(getattr(args, name))]
     return shlex.join(given)

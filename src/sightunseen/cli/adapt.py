@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(model, CVC):
         for combination in combinations(grid):
             Adaptation(**{**settings, **combination})  # refuses what cannot be meant
-    data, findings = open_examined(args, model.table_.use, [*args.allow, *recorded_failures(model)])
+    data, findings = open_examined(args, model.table_.use, [*args.allow, *recorded_failures(model)], model=model)
     say_if_other_data(model, data)
     check_sizes(model, data)
     unlabelled = None if args.unlabelled is None else load_unlabelled(args.unlabelled, model)

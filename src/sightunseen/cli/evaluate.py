@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
 
     model = load_model(args.model)
     check_semantics(model, args)
-    data, _ = open_examined(args, model.table_.use, allowed=recorded_failures(model))
+    data, _ = open_examined(args, model.table_.use, allowed=recorded_failures(model), model=model)
     say_if_other_data(model, data)
     check_sizes(model, data)
     result = evaluate(model, data)
@@ -50,7 +50,7 @@ def check_semantics(model: Any, args: argparse.Namespace) -> None:
     from sightunseen.errors import SettingsError
 
     trained_on = model.table_.use
-    if args.semantics is not None and args.semantics != trained_on:
+    if args.semantics is not None and args.semantics not in (trained_on, trained_on.partition(":")[0]):
         raise SettingsError(
             f"the model was trained on the class vectors '{trained_on}', not '{args.semantics}'. Leave --semantics out."
         )

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Examine; 0 when all is well, 1 on a FAIL."""
-    from sightunseen.data import open_data
+    from sightunseen.cli._data import open_source
     from sightunseen.data.doctor import FAIL, check_files, examine
     from sightunseen.data.gbu import FEATURES, SEMANTICS, SPLITS, as_dataset, is_gbu_folder, read_gbu
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         data = None if any(finding.level == FAIL for finding in findings) else as_dataset(files)
     else:
         findings = []
-        data = open_data(args.data, args.features, args.splits, args.semantics, args.classes)
+        data = open_source(args)
     if data is not None:
         findings += examine(data)
     description = {} if data is None else _describe(data)

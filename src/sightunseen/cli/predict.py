@@ -17,7 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from sightunseen.cli._arguments import positive
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    parser.add_argument("features", metavar="FEATURES", type=Path, help="features of images: .npz, .npy, .csv or .parquet")
+    what = "photos (a folder, one photo, a .csv of paths), or features of images: .npz, .npy, .csv or .parquet"
+    parser.add_argument("images", metavar="IMAGES", type=Path, help=what)
     parser.add_argument("--top", type=positive, default=1, metavar="K", help="classes an image (default: 1)")
     parser.add_argument(
         "--candidates", default="all", metavar="WHICH", help="all (default), unseen, seen, or a text file with one label a line"
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Predict and write."""
     from sightunseen.cli._data import load_images
+    from sightunseen.data.photo_lists import is_photos
     from sightunseen.errors import DataError
     from sightunseen.methods import load_model
     from sightunseen.predictions import check_ending, ranked
@@ -36,11 +38,36 @@ def run(args: argparse.Namespace) -> int:
         check_ending(args.out)
     model = load_model(args.model)
     candidates = _candidates(args.candidates, model)
-    features, names = load_images(args.features, model)
+    if is_photos(args.images):
+        return _of_photos(args, model, candidates)
+    features, names = load_images(args.images, model)
     try:
         _answer(ranked(model, features, names, args.top, candidates), len(features), args.out)
     except DataError as error:
-        raise DataError(f"{args.features}: {error}") from error
+        raise DataError(f"{args.images}: {error}") from error
+    return 0
+
+
+def _of_photos(args: argparse.Namespace, model: Any, candidates: Any) -> int:
+    """Answer photos as their features come, so that memory stays flat over any number of them."""
+    import numpy as np
+
+    from sightunseen.cli._data import open_for_photos
+    from sightunseen.cli._photos import PhotoProgress
+    from sightunseen.data.photo_lists import list_photos
+    from sightunseen.features.extract import extract
+    from sightunseen.predictions import ranked
+
+    photos, backbone = list_photos(args.images), open_for_photos(None, model)
+    with PhotoProgress(backbone.name) as progress:
+        found = progress.watched(extract(photos.paths, backbone, tell=progress.say), len(photos))
+        answers = (
+            answer
+            for batch in found
+            if len(batch.paths)
+            for answer in ranked(model, batch.features, np.array([str(path) for path in batch.paths]), args.top, candidates)
+        )
+        _answer(answers, len(photos), args.out)
     return 0
 
 

@@ -96,7 +96,7 @@ def _model(args: argparse.Namespace) -> "Page":
         images = load_images(args.data, model)
         return unlabelled_page(title, model, *images, photos, None if args.quick else _tsne(args.seed))
     check_semantics(model, args)
-    data, findings = open_examined(args, model.table_.use, allowed=recorded_failures(model))
+    data, findings = open_examined(args, model.table_.use, allowed=recorded_failures(model), model=model)
     trained_on_it = say_if_other_data(model, data)
     check_sizes(model, data)
     study = Study(title, model, data, findings, photos=photos)

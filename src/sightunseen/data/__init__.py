@@ -31,11 +31,10 @@ def open_data(
         raise SettingsError(
             f"{given} would be a file of a benchmark folder, which {path} is not. Leave --features and --splits out."
         )
-    data = _load_tables(path, classes)
-    return data if semantics is None else data.using(semantics)
+    return _load_tables(path, classes, semantics or "auto")
 
 
-def _load_tables(path: Path, classes: str | Path | None) -> ZeroShotDataset:
+def _load_tables(path: Path, classes: str | Path | None, semantics: str) -> ZeroShotDataset:
     if path.is_dir():
         tables = [path / f"features{ending}" for ending in TABLE_ENDINGS if (path / f"features{ending}").is_file()]
         if not tables:
@@ -45,5 +44,5 @@ def _load_tables(path: Path, classes: str | Path | None) -> ZeroShotDataset:
             )
         beside = [path / f"classes{ending}" for ending in (*TABLE_ENDINGS, ".json")]
         found = classes or next((file for file in beside if file.is_file()), None)
-        return replace(load_tables(tables[0], found), name=path.resolve().name)
-    return load_tables(path, classes)
+        return replace(load_tables(tables[0], found, semantics), name=path.resolve().name)
+    return load_tables(path, classes, semantics)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sightunseen.checks import check_choice, check_number
 from sightunseen.classes import ClassTable, Labels, Vectors
 from sightunseen.errors import DataError, ModelError, SettingsError
+from sightunseen.linear import ClassifierMap, Linear
 from sightunseen.methods._features import SCALINGS, FeatureScaling
 from sightunseen.metrics import per_class_accuracy
 from sightunseen.model_files import ModelFiles, read_model, write_model
@@ -116,6 +117,35 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "them. CVC, DEM, Projection, ESZSL, ALE, DEVISE and SJE do."
         )
 
+    def to_linear(self, candidates: ArrayLike | str | None = None) -> Linear:
+        """The scores of these classes, ``candidates`` as for ``predict``, as one linear map of the features in plain numpy.
+
+        The penalty on seen classes is part of the bias. What scores otherwise refuses.
+        """
+        labels, made_of = self.candidates(candidates), self.classifier_map()
+        if self.scaling_.kind == "range":
+            raise SettingsError(
+                "feature_scaling='range' cuts features off at 0 and 1, which no linear map does. Train with another one, or "
+                "export the model as ONNX."
+            )
+        places = self.seen_places(labels)
+        weights, bias = made_of(self._vectors_of(labels), places)
+        bias -= (self.seen_penalty * (places >= 0)).astype(np.float32)
+        normalise = made_of.similarity == "cosine" or self.scaling_.kind == "unit"
+        return Linear(labels, weights, bias, normalise, self.scaling_.shift, self.scaling_.factor)
+
+    def classifier_map(self) -> ClassifierMap:
+        """How linear classifiers of scaled features are made of scaled class vectors. What scores otherwise refuses."""
+        raise SettingsError(
+            f"the scores of this {type(self).__name__} are not linear in the features, or its classifiers are not made by "
+            "layers, so it cannot be exported. CVC, DEM, ESZSL, SAE (space='feature'), ALE (before adapt), DEVISE and SJE can."
+        )
+
+    def seen_places(self, labels: Labels) -> NDArray[np.int64]:
+        """The places of these classes among ``seen_classes_``, (c,); -1 for an unseen one."""
+        seen = np.isin(labels, self.seen_classes_)
+        return np.where(seen, np.searchsorted(self.seen_classes_, labels), -1)
+
     def candidates(self, wanted: ArrayLike | str | None = None) -> Labels:
         """The labels that ``wanted`` stands for; unknown or empty candidates are an error."""
         check_is_fitted(self)
@@ -152,6 +182,19 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         added = _as_table(classes)
         _check_finite(added)
         self._know(self.table_.extended(added))
+        return self
+
+    def remove_classes(self, labels: ArrayLike) -> Self:
+        """Take unseen classes out of those that can be predicted; nothing is retrained. A seen class stays."""
+        check_is_fitted(self)
+        wanted = np.atleast_1d(labels).tolist()
+        unknown = [label for label in wanted if label not in self.table_]
+        if unknown:
+            raise DataError(f"'{unknown[0]}' is not a class of the model, so it cannot be removed.")
+        if np.isin(wanted, self.seen_classes_).any():
+            seen = next(label for label in wanted if label in self.seen_classes_)
+            raise DataError(f"'{seen}' was trained on, so it cannot be removed. Leave it out of the candidates instead.")
+        self._know(self.table_.without(wanted))
         return self
 
     def _begin_fit(

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sightunseen.classes import Labels
+from sightunseen.linear import ClassifierMap, Layer
 from sightunseen.methods._base import Floats, ZeroShotClassifier
 
 
@@ -19,6 +20,10 @@ class BilinearClassifier(ZeroShotClassifier):
         """Images in the space of class vectors, x' V, and the class vectors: (n, a), (c, a)."""
         images = self._features(X) @ self.map_
         return images.astype(np.float32), self._vectors_of(self.candidates(labels)).astype(np.float32)
+
+    def classifier_map(self) -> ClassifierMap:
+        """One layer: w = V s."""
+        return ClassifierMap((Layer(self.map_),))
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         classifiers = (self.map_ @ self._vectors_of(labels).T).astype(np.float32)  # (d, c)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sightunseen.checks import check_choice
+from sightunseen.linear import Layer
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "linear": lambda values: values,
@@ -46,3 +47,12 @@ class Perceptron(nn.Module):
         for layer in hidden:
             values = ACTIVATIONS[self.activation](layer(values))
         return ACTIVATIONS[self.last](last(values))
+
+
+def as_layers(first: nn.Linear, last: nn.Linear, rectify: bool = False) -> tuple[Layer, Layer]:
+    """A network FC-ReLU-FC in numpy; ``rectify`` says whether another ReLU ends it."""
+    return _as_layer(first, True), _as_layer(last, rectify)
+
+
+def _as_layer(layer: nn.Linear, rectify: bool) -> Layer:
+    return Layer(layer.weight.detach().cpu().numpy(), layer.bias.detach().cpu().numpy(), rectify)

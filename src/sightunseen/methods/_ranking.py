@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from sightunseen.checks import check_number, check_whole
+from sightunseen.linear import ClassifierMap, Layer
 from sightunseen.methods._base import Floats
 from sightunseen.methods._objectives import BatchObjective
 from sightunseen.methods._trained import TrainedClassifier
@@ -123,6 +124,13 @@ class RankingClassifier(TrainedClassifier):
             return super().compared(X, labels)
         images = self._features(X) @ network.weight.detach().cpu().numpy()
         return images, self._vectors_of(self.candidates(labels)).astype(np.float32)
+
+    def classifier_map(self) -> ClassifierMap:
+        """One layer: w = W s."""
+        network = self.networks_["map"]
+        if not isinstance(network, CompatibilityMap):  # the best of LATEM's several maps is not linear
+            return super().classifier_map()
+        return ClassifierMap((Layer(network.weight.detach().cpu().numpy()),))
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         return {"map": CompatibilityMap(int(self.n_features_in_), self.table_.vectors.shape[1])}

@@ -18,6 +18,7 @@ from torch import Tensor
 from sightunseen.checks import check_number, check_whole
 from sightunseen.classes import ClassTable, Labels
 from sightunseen.errors import SettingsError
+from sightunseen.linear import ClassifierMap
 from sightunseen.methods._adaptable import AdaptableClassifier
 from sightunseen.methods._base import Floats, ZeroShotClassifier
 from sightunseen.methods._propagation import propagate
@@ -56,6 +57,10 @@ class ALE(RankingClassifier, AdaptableClassifier):
         if self.propagation_ is not None:
             return ZeroShotClassifier.compared(self, X, labels)
         return super().compared(X, labels)
+
+    def classifier_map(self) -> ClassifierMap:
+        """One layer; after ``adapt``, neighbours have a say as well."""
+        return super().classifier_map() if self.propagation_ is None else ZeroShotClassifier.classifier_map(self)
 
     def _adapt(  # type: ignore[override]
         self,

@@ -14,8 +14,10 @@ from sightunseen.checks import check_choice, check_number, check_whole
 from sightunseen.classes import ClassTable, Labels
 from sightunseen.errors import DataError
 from sightunseen.generator import INITIALISATIONS, ClassifierGenerator
+from sightunseen.linear import ClassifierMap
 from sightunseen.methods._adaptable import AdaptableClassifier
 from sightunseen.methods._base import Floats
+from sightunseen.methods._networks import as_layers
 from sightunseen.methods._trained import TrainedClassifier
 from sightunseen.methods.inductive import TaskShape, TaskTraining
 from sightunseen.methods.transductive import Adaptation, SelfTraining
@@ -161,6 +163,16 @@ class CVC(TrainedClassifier, AdaptableClassifier):
     def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
         """Features and classifiers, as they are: (n, d), (c, d). By the cosine, only their directions matter."""
         return self._features(X), self.classifiers_of(self.candidates(labels))
+
+    def classifier_map(self) -> ClassifierMap:
+        """The generator, and after ``adapt`` the learned classifiers of the seen classes."""
+        generator, learned = self.generator_, self.learned_classifiers_
+        return ClassifierMap(
+            as_layers(generator.first, generator.second, generator.rectify),
+            self.similarity,
+            float(self.score_.scale.detach()),
+            None if learned is None else learned.detach().cpu().numpy(),
+        )
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from torch.nn import functional
 
 from sightunseen.checks import check_choice, check_whole
 from sightunseen.classes import Labels
+from sightunseen.linear import ClassifierMap
 from sightunseen.methods._base import Floats
-from sightunseen.methods._networks import Perceptron
+from sightunseen.methods._networks import Perceptron, as_layers
 from sightunseen.methods._objectives import TaskObjective
 from sightunseen.methods._trained import TrainedClassifier
 
@@ -82,6 +83,12 @@ class DEM(TrainedClassifier):
         """Scaled features and the classes f(s) among them: (n, d), (c, d)."""
         embedded = self._embedded(self.candidates(labels))
         return self._features(X), np.asarray(embedded.cpu().numpy())
+
+    def classifier_map(self) -> ClassifierMap:
+        """The layers of f."""
+        network = self.networks_["embedding"]
+        assert isinstance(network, Perceptron)
+        return ClassifierMap(as_layers(*network.layers), self.similarity)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         sizes = self.table_.vectors.shape[1], self.hidden, int(self.n_features_in_)

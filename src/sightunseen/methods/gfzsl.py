@@ -144,6 +144,13 @@ class GFZSL(AdaptableClassifier):
         centre = self.offset_[0]
         return lambda X: (log_densities(X - centre, means - centre, variances) / np.sqrt(len(centre))).astype(np.float32)
 
+    def _know(self, table: ClassTable) -> None:
+        super()._know(table)
+        if hasattr(self, "own_classes_"):
+            kept = np.array([label in table for label in self.own_classes_.tolist()], dtype=bool)
+            self.own_classes_, self.own_means_ = self.own_classes_[kept], self.own_means_[kept]
+            self.own_variances_ = self.own_variances_[kept]
+
     def _arrays(self) -> dict[str, NDArray[Any]]:
         own = {"own_rows": self.table_.rows_of(self.own_classes_), "own_means": self.own_means_}
         return {"offset": self.offset_, "weights": self.weights_, **own, "own_variances": self.own_variances_}

@@ -10,6 +10,7 @@ from sklearn.preprocessing import normalize
 
 from sightunseen.checks import check_choice, check_number
 from sightunseen.classes import ClassTable, Labels
+from sightunseen.linear import ClassifierMap, Layer
 from sightunseen.methods._base import Floats, ZeroShotClassifier
 from sightunseen.methods._sizes import mean_diagonal
 
@@ -67,6 +68,10 @@ class SAE(ZeroShotClassifier):
         super().check_settings()
         check_number("encoder_weight (more than zero)", self.encoder_weight, np.nextafter(0, 1))
         check_choice("space", self.space, SPACES)
+
+    def classifier_map(self) -> ClassifierMap:
+        """One layer, the decoder; where images are encoded, their lengths are not those of the features."""
+        return ClassifierMap((Layer(self.map_.T),), "cosine") if self.space == "feature" else super().classifier_map()
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         vectors = self._vectors_of(labels)

@@ -4,10 +4,10 @@ import base64
 import io
 from pathlib import Path, PurePosixPath
 
-from sightunseen.errors import DataError, MissingDependencyError
+from sightunseen.data.photos import ENDINGS, read_photo
+from sightunseen.errors import DataError, PhotoError
 
 SIZE = 160  # pixels
-ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 
 
 class Photos:
@@ -41,15 +41,10 @@ class Photos:
         if path is None:
             return ""
         try:
-            from PIL import Image, ImageOps
-        except ImportError as error:
-            raise MissingDependencyError("photos need Pillow: pip install 'sightunseen[report]'") from error
-        try:
-            with Image.open(path) as opened:
-                small = ImageOps.exif_transpose(opened).convert("RGB")
-                small.thumbnail((SIZE, SIZE))
-        except Exception:  # each format's reader has its own exceptions
+            small = read_photo(path)
+        except PhotoError:
             return ""
+        small.thumbnail((SIZE, SIZE))
         content = io.BytesIO()
         small.save(content, "JPEG", quality=80)
         return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode()}"

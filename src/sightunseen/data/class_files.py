@@ -1,0 +1,121 @@
+"""A file of classes (``.csv``, ``.parquet``, ``.json``), read as it stands: names, attributes, descriptions, or all of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightunseen.data.columns import Columns, few, opened, read_columns
+from sightunseen.errors import DataError
+from sightunseen.semantics.describe import ClassDescriptions
+
+LABEL_COLUMNS = ("class", "label")
+DESCRIPTION_COLUMNS = ("description", "text")
+JSON_FORMS = (
+    '{label: [numbers]}, {label: "description"}, {label: {attribute: number, "description": "..."}}, '
+    'or a list of such objects with "class"'
+)
+
+
+def read_class_file(path: str | Path) -> ClassDescriptions:
+    """What a file says of its classes.
+
+    A ``.csv`` or ``.parquet`` has a column ``class``; a column of numbers is an attribute, a column of text called
+    ``description`` (or ``text``) describes the classes. A ``.json`` is ``{label: [numbers]}``, ``{label: "description"}``,
+    ``{label: {attribute: number, ..., "description": "..."}}``, or a list of such objects with ``"class"``.
+    """
+    path = Path(path)
+    if path.suffix == ".json":
+        return _of_json(opened(path, lambda: json.loads(path.read_text("utf-8-sig"))), path)
+    if path.suffix == ".npz":
+        raise DataError(f"{path} holds arrays, not a table of classes. Give a .csv, .parquet or .json.")
+    return _of_columns(read_columns(path, long_texts=True), path)
+
+
+def _of_json(content: Any, path: Path) -> ClassDescriptions:
+    if isinstance(content, dict) and content and all(isinstance(entry, list) for entry in content.values()):
+        return _of_lists(content, path)
+    if isinstance(content, dict):
+        rows = [{"class": label, **_entry(entry, path)} for label, entry in content.items()]
+    elif isinstance(content, list) and all(isinstance(entry, dict) for entry in content):
+        rows = content
+    else:
+        raise DataError(f"{path} must hold {JSON_FORMS}.")
+    if not rows:
+        raise DataError(f"{path}: no classes given. It must hold {JSON_FORMS}.")
+    columns: Columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        columns[name] = np.empty(len(rows), dtype=object)
+        columns[name][:] = [row.get(name) for row in rows]
+    return _of_columns(columns, path)
+
+
+def _entry(entry: Any, path: Path) -> dict[str, Any]:
+    if isinstance(entry, str):
+        return {DESCRIPTION_COLUMNS[0]: entry}
+    if not isinstance(entry, dict):
+        raise DataError(f"{path} must hold {JSON_FORMS}; found {json.dumps(entry)[:40]}.")
+    return entry
+
+
+def _of_lists(content: dict[str, list[Any]], path: Path) -> ClassDescriptions:
+    lengths = {len(numbers) for numbers in content.values()}
+    if len(lengths) > 1:
+        raise DataError(f"{path}: all class vectors must have one length; found lengths {sorted(lengths)}.")
+    columns = [_numbers(np.array(column, dtype=object)) for column in zip(*content.values(), strict=True)]
+    values = [column for column in columns if column is not None]
+    if not values or len(values) < len(columns):
+        raise DataError(f"{path} must hold {JSON_FORMS}; found a list without numbers, or with something else in it.")
+    return ClassDescriptions(tuple(content), values=np.column_stack(values))
+
+
+def _of_columns(columns: Columns, path: Path) -> ClassDescriptions:
+    found = next((name for name in LABEL_COLUMNS if name in columns), None)
+    if found is None:
+        raise DataError(f"{path} has no column 'class' with the labels; it has {few(columns)}.")
+    labels = columns.pop(found)
+    if not len(labels):
+        raise DataError(f"{path} holds no class: there is nothing below its heading. Write one line a class.")
+    nameless = [row for row, label in enumerate(labels.tolist(), 1) if label is None or not str(label).strip()]
+    if nameless:
+        raise DataError(f"{path} has a class without a name: row {nameless[0]}. Write its name under '{found}'.")
+    numbers = {name: _numbers(column) for name, column in columns.items()}
+    attributes = {name: array for name, array in numbers.items() if array is not None and not _is_blank_text(name, array)}
+    texts = [name for name in columns if name not in attributes]
+    described = next((name for name in DESCRIPTION_COLUMNS if name in texts), None)
+    others = [name for name in texts if name != described]
+    if others:
+        raise DataError(
+            f"{path}: every column beside 'class' must be a number, one column an attribute, or be the one text called "
+            f"'description'; found {few(others)}. Rename, remove, or turn into numbers."
+        )
+    return ClassDescriptions(
+        tuple(str(label) for label in labels.tolist()),
+        tuple(attributes) or None,
+        np.column_stack(list(attributes.values())) if attributes else None,
+        None if described is None else _texts(columns[described], described, path),
+    )
+
+
+def _numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
+    """The column as numbers, NaN where nothing stands; None for a column of something else."""
+    values = column.tolist()
+    if not all(value is None or isinstance(value, (bool, int, float)) for value in values):
+        return None
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _is_blank_text(name: str, numbers: NDArray[np.float64]) -> bool:
+    return name in DESCRIPTION_COLUMNS and bool(np.isnan(numbers).all())
+
+
+def _texts(column: NDArray[Any], name: str, path: Path) -> tuple[str | None, ...] | None:
+    """Descriptions, None for a blank one; None where all are blank."""
+    values = column.tolist()
+    strange = [value for value in values if value is not None and not isinstance(value, str)]
+    if strange:
+        raise DataError(f"{path}: '{name}' must be text for every class; found {strange[0]!r}. Put it into quotation marks.")
+    texts = tuple(value.strip() or None if value is not None else None for value in values)
+    return texts if any(texts) else None

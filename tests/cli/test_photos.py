@@ -1,0 +1,105 @@
+"""From photos to answers: train on a folder of photos, evaluate, predict, and refuse what does not fit."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+Run = Callable[[str], tuple[int, str, str]]
+
+COLOURS = {
+    "red": (220, 30, 30),
+    "green": (30, 180, 40),
+    "blue": (40, 60, 220),
+    "yellow": (230, 220, 40),
+    "white": (240, 240, 240),
+    "black": (15, 15, 15),
+    "cyan": (30, 210, 210),
+    "purple": (150, 40, 170),
+}
+UNSEEN = ("cyan", "purple")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photos of plain colours with some noise; a class is described by how much red, green and blue it has."""
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for name, colour in COLOURS.items():
+        where = folder / ("unseen" if name in UNSEEN else "seen") / name
+        where.mkdir(parents=True)
+        for number in range(6):
+            pixels = np.clip(np.array(colour) + rng.normal(0, 12, (48, 48, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(where / f"{number}.png")
+    (folder / "seen" / "red" / "broken.jpg").write_bytes(b"no photo")
+    with open(folder / "classes.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["class", "red", "green", "blue"])
+        writer.writerows([name, *(part / 255 for part in colour)] for name, colour in COLOURS.items())
+    return folder
+
+
+@pytest.fixture
+def model(run: Run, world: Path, desk: Path) -> Path:
+    code, _, err = run(f"train {world} --backbone efficientnet_lite0 --method ESZSL --out colours")
+    assert code == 0, err
+    assert "broken.jpg" in err
+    return desk / "colours"
+
+
+def test_photos_are_trained_on_evaluated_and_answered(run: Run, world: Path, model: Path) -> None:
+    code, out, err = run(f"evaluate colours {world / 'unseen'} --json")  # the model knows its backbone and its classes
+    assert code == 0, err
+    assert '"T1"' in out
+    code, _, err = run(f"predict colours {world / 'seen'} --candidates seen --out answers.csv")
+    assert code == 0, err
+    with open("answers.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 36  # without the broken one
+    right = [Path(row["path"]).parent.name == row["class"] for row in rows]
+    assert np.mean(right) > 0.5  # a fifth of them were not trained on; chance is a sixth
+
+    one = world / "unseen" / "cyan" / "0.png"
+    code, out, err = run(f"predict colours {one}")
+    assert code == 0, err
+    assert "0.png" in out
+
+
+def test_embedded_features_serve_as_well_as_photos(run: Run, world: Path, model: Path) -> None:
+    assert run(f"embed {world} --out features.parquet")[0] == 0
+    code, _, err = run("predict colours features.parquet --out table.csv")
+    assert code == 0, err
+    code, _, err = run(f"predict colours {world} --out photos.csv")
+    assert code == 0, err
+    assert Path("table.csv").read_text() == Path("photos.csv").read_text()
+    code, _, err = run(f"train features.parquet --classes {world / 'classes.csv'} --method ESZSL --out again")
+    assert code == 0, err
+    assert run(f"predict again {world} --out again.csv")[0] == 0  # it knows the backbone of the table
+    assert Path("again.csv").read_text() == Path("photos.csv").read_text()
+
+
+def test_what_does_not_fit_is_refused(run: Run, world: Path, model: Path) -> None:
+    code, _, err = run(f"train {world} --method ESZSL --out other")
+    assert (code, "--backbone efficientnet_lite0" in err) == (2, True)
+    code, _, err = run(f"train {world / 'seen' / 'red'} --backbone efficientnet_lite0 --out other")
+    assert (code, "folders named after their classes" in err) == (2, True)
+    code, _, err = run(f"train {world} --backbone nonsense --out other")
+    assert (code, "there is no backbone 'nonsense'" in err) == (2, True)
+    (Path("empty") / "red").mkdir(parents=True)
+    code, _, err = run("train empty --backbone efficientnet_lite0 --out other")
+    assert code == 2
+
+
+def test_features_of_other_weights_are_refused(run: Run, world: Path, model: Path) -> None:
+    assert run(f"embed {world} --out features.parquet")[0] == 0
+    table = parquet.read_table("features.parquet")
+    said = json.loads(table.schema.metadata[b"sightunseen.backbone"])
+    strange = {"sightunseen.backbone": json.dumps({**said, "fingerprint": "other"})}
+    parquet.write_table(table.replace_schema_metadata(strange), "strange.parquet")
+    code, _, err = run("predict colours strange.parquet")
+    assert (code, "other weights or preprocessing" in err) == (2, True)

@@ -1,0 +1,183 @@
+"""Files of classes: names, attributes, descriptions or all of them, said the same in every format."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from sightunseen.data.class_files import read_class_file
+from sightunseen.data.tables import load_classes
+from sightunseen.errors import DataError
+from sightunseen.semantics.describe import ClassDescriptions
+
+NAN = float("nan")
+CLASSES = ["zebra", "okapi", "tapir"]
+STRIPES = [1.0, 0.5, 0.0]
+TEXTS = ['a horse, "striped"', "a brown animal\nwith striped legs", "käse"]
+
+Columns = dict[str, list[Any]]
+
+
+def write(path: Path, columns: Columns) -> Path:
+    if path.suffix == ".parquet":
+        parquet.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), path)
+    elif path.suffix == ".json":
+        path.write_text(
+            json.dumps([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]), "utf-8"
+        )
+    else:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([list(columns), *zip(*columns.values(), strict=True)])
+    return path
+
+
+@pytest.fixture(params=["csv", "parquet", "json"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / f"classes.{request.param}"
+
+
+def check(found: ClassDescriptions, **said: Any) -> None:
+    """Names, attributes with their values, and descriptions are those said, and nothing else is."""
+    assert found.labels == tuple(said.get("labels", CLASSES))
+    assert found.attribute_names == said.get("attribute_names")
+    assert found.descriptions == said.get("descriptions")
+    if "values" in said:
+        np.testing.assert_array_equal(found.values, said["values"])  # NaN equals NaN here
+    else:
+        assert found.values is None
+
+
+def test_attributes_and_descriptions_are_told_apart(path: Path) -> None:
+    write(path, {"class": CLASSES, "stripes": STRIPES, "description": TEXTS, "legs": [4, 4, 4]})
+    values = [[1.0, 4.0], [0.5, 4.0], [0.0, 4.0]]
+    check(read_class_file(path), attribute_names=("stripes", "legs"), values=values, descriptions=tuple(TEXTS))
+
+
+@pytest.mark.parametrize("name", ["description", "text"])
+def test_descriptions_alone(path: Path, name: str) -> None:
+    check(read_class_file(write(path, {"class": CLASSES, name: TEXTS})), descriptions=tuple(TEXTS))
+
+
+def test_names_alone(path: Path) -> None:
+    check(read_class_file(write(path, {"label": CLASSES})))
+
+
+def test_an_attribute_may_be_called_text(path: Path) -> None:
+    found = read_class_file(write(path, {"class": CLASSES, "text": [1, 0, 1], "description": TEXTS}))
+    check(found, attribute_names=("text",), values=[[1.0], [0.0], [1.0]], descriptions=tuple(TEXTS))
+
+
+def test_yes_and_no_are_one_and_zero(path: Path) -> None:
+    found = read_class_file(write(path, {"class": CLASSES, "striped": [True, True, False]}))
+    check(found, attribute_names=("striped",), values=[[1.0], [1.0], [0.0]])
+
+
+def test_a_missing_value_is_nan_and_a_missing_description_none(path: Path) -> None:
+    found = read_class_file(
+        write(path, {"class": CLASSES, "stripes": [1.0, None, 0.0], "description": ["a horse", None, "  "]})
+    )
+    check(found, attribute_names=("stripes",), values=[[1.0], [NAN], [0.0]], descriptions=("a horse", None, None))
+
+
+def test_a_description_column_without_any_is_as_good_as_none(path: Path) -> None:
+    found = read_class_file(write(path, {"class": CLASSES, "stripes": STRIPES, "description": [None] * 3}))
+    check(found, attribute_names=("stripes",), values=[[1.0], [0.5], [0.0]])
+
+
+def test_a_long_table_of_descriptions_over_several_lines(tmp_path: Path) -> None:
+    """Longer than the blocks that a .csv is read in."""
+    texts = [f"line {k}\n" * 100_000 + "end" for k in range(3)]
+    path = write(tmp_path / "c.csv", {"class": CLASSES, "description": texts})
+    check(read_class_file(path), descriptions=tuple(texts))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"zebra": [1, 4], "okapi": [0.5, None]}, {"values": [[1.0, 4.0], [0.5, NAN]]}),
+        ({"zebra": "a horse", "okapi": "brown"}, {"descriptions": ("a horse", "brown")}),
+        (
+            {"zebra": {"stripes": 1, "description": "a horse"}, "okapi": {"legs": 4}},
+            {"attribute_names": ("stripes", "legs"), "values": [[1.0, NAN], [NAN, 4.0]], "descriptions": ("a horse", None)},
+        ),
+        (
+            {"zebra": {"stripes": 1}, "okapi": "brown"},
+            {"attribute_names": ("stripes",), "values": [[1.0], [NAN]], "descriptions": (None, "brown")},
+        ),
+        ([{"class": "zebra", "description": "a horse"}, {"class": "okapi"}], {"descriptions": ("a horse", None)}),
+        ([{"class": "zebra"}, {"class": "okapi"}], {}),
+        ({"zebra": {}, "okapi": {}}, {}),
+    ],
+)
+def test_forms_of_json(tmp_path: Path, content: Any, said: dict[str, Any]) -> None:
+    (tmp_path / "c.json").write_text(json.dumps(content))
+    check(read_class_file(tmp_path / "c.json"), labels=["zebra", "okapi"], **said)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"name": CLASSES, "stripes": STRIPES}, "has no column 'class'"),
+        ({"class": CLASSES, "home": TEXTS, "stripes": STRIPES}, r"must be a number.*'description'; found home"),
+        ({"class": CLASSES, "description": TEXTS, "text": TEXTS}, "found text"),
+        ({"class": ["zebra", "", "tapir"], "stripes": STRIPES}, "a class without a name: row 2"),
+        ({"class": [], "stripes": []}, "no class"),
+    ],
+    ids=["no class column", "other text", "two texts", "no name", "empty"],
+)
+def test_a_mistake_is_named(path: Path, columns: Columns, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_class_file(write(path, columns))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"a": [1, 2], "b": "text"}, r"must hold \{label: \[numbers\]\}.*found \[1, 2\]"),
+        ({"a": []}, "list without numbers"),
+        ([{"class": "a", "text": 3}, {"class": "b", "text": "x"}], "'text' must be text for every class; found 3"),
+        ("a", "must hold"),
+    ],
+)
+def test_a_mistake_in_json_is_named(tmp_path: Path, content: Any, message: str) -> None:
+    (tmp_path / "c.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match=message):
+        read_class_file(tmp_path / "c.json")
+
+
+def test_arrays_are_not_a_table_of_classes(tmp_path: Path) -> None:
+    np.savez(tmp_path / "c.npz", labels=CLASSES)
+    with pytest.raises(DataError, match=r"Give a \.csv"):
+        read_class_file(tmp_path / "c.npz")
+
+
+# -- through the real encoder --------------------------------------------------------------------------------------------
+
+
+def test_descriptions_and_names_are_loaded_as_vectors_of_meaning(path: Path) -> None:
+    """Fruits are nearer to a fruit than milk is, as any reader would say."""
+    texts = ["a sweet yellow fruit", "a sour yellow fruit", "a cardboard box of milk", "a citrus fruit"]
+    write(path, {"class": ["banana", "lemon", "whole-milk", "lime"], "description": texts})
+    for semantics in ("auto", "text", "names"):
+        table = load_classes(path, semantics)
+        assert table.use == ("names" if semantics == "names" else "text") + ":all-MiniLM-L6-v2"
+        banana, lemon, milk, lime = table.vectors
+        assert min(lime @ lemon, lime @ banana) > lime @ milk
+
+
+def test_attributes_with_descriptions_are_in_use_and_the_others_at_hand(path: Path) -> None:
+    write(path, {"class": CLASSES, "stripes": STRIPES, "description": TEXTS})
+    table = load_classes(path)
+    assert table.use == "attributes"
+    assert table.vectors.tolist() == [[1.0], [0.5], [0.0]]
+    assert {kind: array.shape[1] for kind, array in table.semantics.items()} == {
+        "attributes": 1,
+        "text:all-MiniLM-L6-v2": 384,
+        "names:all-MiniLM-L6-v2": 384,
+        "both:all-MiniLM-L6-v2": 385,
+    }

@@ -1,0 +1,123 @@
+"""Photos are found in folders and tables, always in one order, with labels and splits that never change."""
+
+from pathlib import Path
+
+import pytest
+
+from sightunseen.data.photo_lists import list_photos
+from sightunseen.errors import DataError
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+
+
+def test_folders_are_classes(tmp_path: Path) -> None:
+    touch(tmp_path, "zebra/2.JPG", "zebra/1.png", "okapi/deep/er/3.webp", "okapi/notes.txt", ".git/x.jpg", "okapi/.hidden.jpg")
+    photos = list_photos(tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in photos.paths] == [
+        "okapi/deep/er/3.webp",
+        "zebra/1.png",
+        "zebra/2.JPG",
+    ]
+    assert photos.labels == ("okapi", "zebra", "zebra")
+    assert photos.splits is None
+
+
+def test_a_flat_folder_and_one_photo_have_no_labels(tmp_path: Path) -> None:
+    touch(tmp_path, "b.jpg", "a.jpg", "classes.csv", "c.heic")
+    photos = list_photos(tmp_path)
+    assert [path.name for path in photos.paths] == ["a.jpg", "b.jpg"]
+    assert photos.labels is None
+    assert [path.name for path in photos.left_out] == ["c.heic"]
+    assert list_photos(tmp_path / "a.jpg").paths == (tmp_path / "a.jpg",)
+
+
+def test_seen_and_unseen_folders_give_splits(tmp_path: Path) -> None:
+    for folder in (tmp_path / "here", tmp_path / "elsewhere"):
+        touch(folder, *(f"seen/{name}/{k}.jpg" for name in ("cat", "dog") for k in range(20)), "unseen/okapi/1.jpg")
+        touch(folder, "seen/single/1.jpg", "classes.csv")
+    photos = list_photos(tmp_path / "here")
+    counts = dict.fromkeys(zip(photos.labels or (), photos.splits or (), strict=True), 0)
+    for pair in zip(photos.labels or (), photos.splits or (), strict=True):
+        counts[pair] += 1
+    assert counts == {
+        ("cat", "train"): 16,
+        ("cat", "test_seen"): 4,
+        ("dog", "train"): 16,
+        ("dog", "test_seen"): 4,
+        ("single", "train"): 1,  # a class must keep a photo to be trained on
+        ("okapi", "test_unseen"): 1,
+    }
+    assert list_photos(tmp_path / "elsewhere").splits == photos.splits
+    held = [path.name for path, split in zip(photos.paths, photos.splits or (), strict=True) if split == "test_seen"]
+    assert held[:4] != held[4:]  # drawn by name, not the same places of every class
+
+
+def test_a_class_both_seen_and_unseen_is_refused(tmp_path: Path) -> None:
+    touch(tmp_path, "seen/cat/1.jpg", "unseen/cat/2.jpg")
+    with pytest.raises(DataError, match="'cat' is a class both of seen and of unseen"):
+        list_photos(tmp_path)
+
+
+def test_a_table_lists_photos_beside_it(tmp_path: Path) -> None:
+    table = tmp_path / "photos.csv"
+    table.write_text("﻿path,class,split\nb.jpg,007,train\nsub/a.jpg,okapi,test_unseen\n/x/c.png,007,test_seen\n", "utf-8")
+    photos = list_photos(table)
+    assert photos.paths == (tmp_path / "b.jpg", tmp_path / "sub/a.jpg", Path("/x/c.png"))
+    assert photos.labels == ("007", "okapi", "007")
+    assert photos.splits == ("train", "test_unseen", "test_seen")
+    table.write_text("path\nb.jpg\n")
+    assert list_photos(table).labels is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("file,label\na.jpg,cat\n", "no column 'path'.*file, label"),
+        ("path,label\na.jpg,cat\nb.jpg,\n", "line 3: 'label' is empty"),
+        ("path,split\na.jpg,test\n", "train, test_seen, test_unseen; found 'test'"),
+        ("path,label\n", "nothing below its heading"),
+        ("", "no column 'path'"),
+        ("path,label\na.jpg\n", "line 2: 'label' is empty"),
+    ],
+)
+def test_a_table_that_cannot_be_meant_says_what_was_found(tmp_path: Path, text: str, said: str) -> None:
+    table = tmp_path / "photos.csv"
+    table.write_text(text)
+    with pytest.raises(DataError, match=said):
+        list_photos(table)
+
+
+def test_links_in_a_circle_do_not_hang(tmp_path: Path) -> None:
+    touch(tmp_path, "cat/1.jpg", "cat/more/2.jpg", "dog/3.jpg")
+    (tmp_path / "cat/more/up").symlink_to(tmp_path / "cat")
+    (tmp_path / "cat/top").symlink_to(tmp_path)
+    (tmp_path / "cat/self").symlink_to("self")
+    photos = list_photos(tmp_path)
+    assert [path.name for path in photos.paths] == ["1.jpg", "2.jpg", "3.jpg"]
+    assert photos.labels == ("cat", "cat", "dog")
+
+
+def test_what_holds_no_photos_says_what_it_holds(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nothing of that name"):
+        list_photos(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="found nothing"):
+        list_photos(tmp_path)
+    touch(tmp_path, "notes.txt")
+    with pytest.raises(DataError, match=r"1 other files and folders \(notes\.txt"):
+        list_photos(tmp_path)
+    with pytest.raises(DataError, match=r"got 'notes\.txt'"):
+        list_photos(tmp_path / "notes.txt")
+    touch(tmp_path, "a.HEIC")
+    with pytest.raises(DataError, match=r"1 images of kinds that are not read \(\.heic\)"):
+        list_photos(tmp_path)
+
+
+def test_photos_beside_folders_of_classes_are_not_passed_over_in_silence(tmp_path: Path) -> None:
+    touch(tmp_path, "cat/1.jpg", "stray.jpg")
+    with pytest.raises(DataError, match=r"1 photos beside 1 folders of classes \('stray\.jpg'"):
+        list_photos(tmp_path)
