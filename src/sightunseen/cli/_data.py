@@ -105,3 +105,21 @@ def load_unlabelled(path: Path, model: Any) -> NDArray[Any]:
     if bad:
         raise DataError(f"{path}: images with NaN or infinite features: {bad}. Extract them again, or drop them.")
     return features
+
+
+def candidates_of(wanted: str, model: Any) -> Any:
+    """The word ``all``, ``seen`` or ``unseen`` itself, or the labels in the file it names."""
+    if wanted in ("all", "seen", "unseen"):
+        return wanted
+    path = Path(wanted)
+    if not path.is_file():
+        raise DataError(f"candidates must be all, seen, unseen or a file with one label a line; there is no file {path}.")
+    try:
+        lines = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} must be text with one label a line; it is not readable as UTF-8.") from error
+    unknown = [label for label in lines if label not in model.table_]
+    if unknown or not lines:
+        what = f"'{unknown[0]}' is not a class of the model" if unknown else "it is empty"
+        raise DataError(f"{path}: {what}. It must hold one label of the model a line, such as '{model.classes_[0]}'.")
+    return np.array(list(dict.fromkeys(lines)))

@@ -35,7 +35,7 @@ class PhotoProgress:
         self.bar.stop()
         if not self.console.is_terminal:
             became = f"{self.skipped:,} skipped, {self.cached:,} from the cache"
-            print(f"{self.name}: {self.done:,} of {self.total:,} photos, {became}", file=sys.stderr)
+            print(f"{self.name}: {self.done + self.skipped:,} of {self.total:,} photos, {became}", file=sys.stderr)
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""

@@ -23,13 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write what is asked for and say what it is."""
     _check(args)
-    from sightunseen.cli.predict import _candidates
+    from sightunseen.cli._data import candidates_of
     from sightunseen.export.onnx_files import export_onnx
     from sightunseen.methods import load_model
 
     model = load_model(args.model)
     # Made before anything is written, so that a refusal leaves nothing behind.
-    linear = model.to_linear(_candidates(args.candidates or "all", model)) if args.linear is not None else None
+    linear = model.to_linear(candidates_of(args.candidates or "all", model)) if args.linear is not None else None
     if args.onnx is not None:
         _say_onnx(export_onnx(model, args.onnx))
     if linear is not None:

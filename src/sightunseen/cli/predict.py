@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Predict and write."""
-    from sightunseen.cli._data import load_images
+    from sightunseen.cli._data import candidates_of, load_images
     from sightunseen.data.photo_lists import is_photos
     from sightunseen.errors import DataError
     from sightunseen.methods import load_model
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         check_ending(args.out)
     model = load_model(args.model)
-    candidates = _candidates(args.candidates, model)
+    candidates = candidates_of(args.candidates, model)
     if is_photos(args.images):
         return _of_photos(args, model, candidates)
     features, names = load_images(args.images, model)
@@ -88,25 +88,3 @@ def _answer(answers: "Iterator[Batch]", images: int, out: Path | None) -> None:
     print_table("Predictions", ["path", "rank", "class", "confidence %", "seen"], shown)
     if next(rows, None) is not None:
         print(f"these are the first {SHOWN} rows, of {images:,} images; give --out FILE for all of them")
-
-
-def _candidates(wanted: str, model: Any) -> Any:
-    """The word itself, or the labels in the file it names."""
-    import numpy as np
-
-    from sightunseen.errors import DataError
-
-    if wanted in ("all", "seen", "unseen"):
-        return wanted
-    path = Path(wanted)
-    if not path.is_file():
-        raise DataError(f"candidates must be all, seen, unseen or a file with one label a line; there is no file {path}.")
-    try:
-        lines = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} must be text with one label a line; it is not readable as UTF-8.") from error
-    unknown = [label for label in lines if label not in model.table_]
-    if unknown or not lines:
-        what = f"'{unknown[0]}' is not a class of the model" if unknown else "it is empty"
-        raise DataError(f"{path}: {what}. It must hold one label of the model a line, such as '{model.classes_[0]}'.")
-    return np.array(list(dict.fromkeys(lines)))

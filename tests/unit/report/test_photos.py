@@ -97,10 +97,10 @@ def test_what_cannot_be_read_has_no_picture(tmp_path: Path, spoil: str) -> None:
 def test_a_reader_that_fails_in_its_own_way_has_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "photo.png")
 
-    def fail(_image: object) -> None:
+    def fail(*_: object) -> None:
         raise SyntaxError("broken PNG file")
 
-    monkeypatch.setattr("PIL.ImageOps.exif_transpose", fail)
+    monkeypatch.setattr("sightunseen.data.photos._decoded", fail)
     assert Photos(tmp_path).picture("photo.png") == ""
 
 
