@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from sightunseen.cli.demo import SETTINGS
 from sightunseen.dataset import ZeroShotDataset
 
 Run = Callable[[str], tuple[int, str, str]]
@@ -398,13 +399,41 @@ def test_without_a_file_the_first_predictions_are_printed(run: Run, desk: Path) 
 # -- demo ----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_demo_shows_all_settings_and_leaves_models_that_work(
+DEMO = "demo --classes 24 --photos 6"
+
+
+def test_the_demo_goes_the_whole_road_on_photos_that_it_draws(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(SETTINGS, "hidden", 32)
+    out = succeed(run, DEMO)
+    folders = {"photos", "new-photos", "photos-of-new-class", "model", "model-transductive", "model-with-new-class"}
+    assert {path.name for path in Path("demo-results").iterdir()} == {*folders, "new-class.csv", "report.html"}
+    assert "ynthetic" in out
+    for label, folder in (("inductive", "model"), ("transductive", "model-transductive")):
+        results = json.loads(succeed(run, f"evaluate demo-results/{folder} demo-results/photos --json"))
+        summary = out[out.index("Synthetic world") :]
+        assert row_of_numbers(summary, label) == [pytest.approx(results[name], abs=0.051) for name in NUMBERS]
+    assert re.search(r"chance +25\.0 +4\.2 +4\.2 +4\.2", out)  # one of 4 unseen, one of 24 classes
+    added = Path("demo-results/new-class.csv").read_text("utf-8").splitlines()[1].partition(",")[0]
+    assert f"added {added}" in out
+    for command in re.findall(r"^\$ sightunseen (\w+)", out, re.MULTILINE):
+        assert command in ("train", "adapt", "predict", "classes", "report")
+    assert "sightunseen train photos --classes classes.csv --backbone efficientnet_lite0 --out model" in out
+    code, _, err = run(DEMO)
+    assert (code, "--overwrite" in err) == (2, True)
+
+
+def test_without_the_extra_the_demo_says_so_and_shows_all_settings_on_features(
     run: Run, desk: Path, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sightunseen.data.worlds.make_world", lambda _: small_world)
+    monkeypatch.setattr("sightunseen.cli.demo.find_spec", lambda _: None)
     out = succeed(run, "demo")
     assert sorted(path.name for path in Path("demo-results").iterdir()) == ["model", "model-transductive", "predictions.csv"]
     assert "ynthetic" in out
+    assert "pip install 'sightunseen[photos]'" in out
     for label, folder in (("inductive", "model"), ("transductive", "model-transductive")):
         results = json.loads(succeed(run, f"evaluate demo-results/{folder} data --json"))
         assert row_of_numbers(out, label) == [pytest.approx(results[name], abs=0.051) for name in NUMBERS]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from sightunseen.cli._run import ProgressBar
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.cli.demo import SETTINGS
 from sightunseen.training import Training
 
 Run = Callable[[str], tuple[int, str, str]]
@@ -180,15 +180,16 @@ def test_overwrite_starts_an_interrupted_run_again(run: Run, desk: Path, monkeyp
     assert files("new")["weights.safetensors"] == files("unbroken")["weights.safetensors"]
 
 
-def test_an_interrupted_demo_says_a_way_on_that_works(
-    run: Run, desk: Path, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sightunseen.data.worlds.make_world", lambda _: small_world)
+def test_an_interrupted_demo_says_a_way_on_that_works(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(SETTINGS, "hidden", 32)
+    demo = "demo --classes 24 --photos 5"
     with monkeypatch.context() as patch:
         press_ctrl_c_after(100, patch)
-        code, _, err = run("demo")
-    assert code == 130
-    code, _, err = run(f"demo {'--resume' if '--resume' in err else '--overwrite'}")
+        code, _, err = run(demo)
+    assert code == 130, err
+    assert "--overwrite" in err
+    code, _, err = run(f"{demo} --overwrite")
     assert code == 0, err
 
 
