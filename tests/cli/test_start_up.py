@@ -19,6 +19,8 @@ HEAVY = {
     "PIL",
     "onnx",
     "onnxruntime",
+    "fastapi",
+    "uvicorn",
 }
 CLI = ("-m", "sightunseen.cli")
 COMMANDS = (
@@ -31,6 +33,7 @@ COMMANDS = (
     "classes",
     "export",
     "report",
+    "serve",
     "methods",
     "benchmark",
     "ablate",

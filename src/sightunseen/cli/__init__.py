@@ -21,11 +21,12 @@ from sightunseen.cli import (
     methods,
     predict,
     report,
+    serve,
     train,
 )
 from sightunseen.errors import SightUnseenError
 
-COMMANDS = (inspect, embed, train, evaluate, adapt, predict, classes, export, report, methods, benchmark, ablate, demo)
+COMMANDS = (inspect, embed, train, evaluate, adapt, predict, classes, export, report, serve, methods, benchmark, ablate, demo)
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 70, 130
 
 

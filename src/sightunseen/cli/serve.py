@@ -1,0 +1,85 @@
+"""Serve a model as a page and an HTTP API."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import socket
+
+    from sightunseen.features.backbones import Backbone
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
+    parser.add_argument("--host", default=LOCAL[0], help="the address to listen at (default: 127.0.0.1, this machine alone)")
+    parser.add_argument("--port", type=int, default=8000, help="(default: 8000; 0 takes a free one)")
+    parser.add_argument("--token", help="what those who add or remove classes must show")
+    parser.add_argument("--save", action="store_true", help="save added and removed classes to MODEL (default: until the end)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C."""
+    from sightunseen.errors import MissingDependencyError, SettingsError
+
+    try:
+        import uvicorn
+
+        from sightunseen.serve.app import create_app
+    except ImportError as error:
+        raise MissingDependencyError(f"serving needs {error.name}: pip install 'sightunseen[serve]'") from error
+    from sightunseen.methods import load_model
+
+    if args.token is not None and not (args.token.strip() and args.token.isascii() and args.token.isprintable()):
+        raise SettingsError("--token must be some letters and digits; it goes into a header.")
+    model = load_model(args.model)
+    listening = _listening(args.host, args.port)
+    hosts = LOCAL if args.host in LOCAL else None
+    app = create_app(model, _backbone(model), args.token, folder=args.model if args.save else None, hosts=hosts)
+    if args.host not in LOCAL and args.token is None:
+        print(f"note: whoever reaches {args.host} may add and remove classes; --token TOKEN guards that", file=sys.stderr)
+    shown = f"[{args.host}]" if ":" in args.host else args.host
+    print(f"serving {args.model} at http://{shown}:{listening.getsockname()[1]} (Ctrl-C stops)", flush=True)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=5)
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        listening.close()
+    print("stopped")
+    return 0
+
+
+def _listening(host: str, port: int) -> "socket.socket":
+    """A socket that listens, taken before anything is said or loaded."""
+    import socket
+
+    from sightunseen.errors import SettingsError
+
+    if not 0 <= port <= 65535:
+        raise SettingsError(f"--port must be from 0 to 65535; got {port}.")
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        why = error.strerror or error
+        raise SettingsError(f"{host}:{port} cannot be listened at ({why}). Choose another --port, or --host.") from error
+
+
+def _backbone(model: Any) -> "Backbone | None":
+    """The backbone that the model was trained with; where nobody knows it, only features are answered, and that is said."""
+    from sightunseen.cli._data import known_backbone, open_for_photos
+    from sightunseen.errors import SettingsError
+
+    if known_backbone(model) is None:
+        print("note: the model does not say which backbone it needs; it answers features, not photos", file=sys.stderr)
+        return None
+    try:
+        return open_for_photos(None, model)
+    except SettingsError as error:
+        print(f"note: {error} The model answers features, not photos.", file=sys.stderr)
+        return None

@@ -1,0 +1,62 @@
+// What the parts of the page share: its state, words and elements, and asking the server.
+// What others wrote (class names, file names, errors) enters the page as text alone, never as HTML.
+
+export const SHOWN = 5; // classes a photo
+export const $ = (id) => document.getElementById(id);
+export const state = { classes: [], attributes: [], semantics: "", photos: [], chosen: new Set(), values: new Map(), asked: 0 };
+
+export function made(tag, properties = {}, ...inside) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...inside);
+  return element;
+}
+
+export function say(text, wrong = false) {
+  $("message").textContent = text;
+  $("message").classList.toggle("wrong", wrong);
+}
+
+export const readable = (name) => name.replace(/^\d+\.(?=\D)/, "").replace(/[-_+.\s]+/g, " ").trim() || name;
+export const attribute = (name) => name.replace(/::/, ": ").replace(/_/g, " ");
+export const short = (number) => (Math.abs(number) >= 100 ? number.toFixed(0) : Number(number.toPrecision(3)).toString());
+export const percent = (share) => (share >= 0.995 ? Math.floor(share * 100) : share < 0.0995 ? (share * 100).toFixed(1) : Math.round(share * 100)) + " %";
+
+export async function ask(address, options = {}, tries = 6) {
+  let reply;
+  try {
+    reply = await fetch(address, options);
+  } catch {
+    throw new Error("the server does not answer. Is it still running?");
+  }
+  if (reply.status === 429 && tries > 1) {
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    return ask(address, options, tries - 1);
+  }
+  const answer = await reply.json().catch(() => ({ error: `the server answered ${reply.status}` }));
+  if (!reply.ok) throw new Error(answer.error);
+  return answer;
+}
+
+export const askJson = (address, content, method = "POST") => {
+  const headers = { "Content-Type": "application/json" };
+  if ($("token").value) headers.Authorization = `Bearer ${$("token").value}`;
+  return ask(address, { method, headers, body: content === undefined ? undefined : JSON.stringify(content) });
+};
+
+export function options() {
+  const which = document.querySelector("input[name=which]:checked").value;
+  const trial = described();
+  const also = trial ? [trial] : [];
+  const candidates = which === "some" ? [...state.chosen, ...also.map((one) => one.name)] : which;
+  return { candidates, also, top: trial ? state.classes.length + 1 : SHOWN }; // a class on trial is shown wherever it stands
+}
+
+// The class that the form describes, if it says enough; while it is only described it has a name of its own.
+export function described() {
+  const name = $("name").value.trim() || "your description";
+  if (state.classes.some((one) => one.name === name)) return null;
+  const attributes = Object.fromEntries(state.values), description = $("description").value.trim();
+  const text = !$("by-text").hidden, numbers = !$("by-attributes").hidden;
+  if ((text && !description && !(numbers && state.values.size)) || (!text && !state.values.size)) return null;
+  return { name, ...(text && description ? { description } : {}), ...(numbers && state.values.size ? { attributes } : {}) };
+}

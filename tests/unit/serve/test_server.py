@@ -1,0 +1,235 @@
+"""A real server: many clients at once, what waits too long, bodies that never end, and the command that starts it."""
+
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+import pytest
+import uvicorn
+from PIL import Image
+
+from sightunseen.classes import ClassTable
+from sightunseen.cli import main
+from sightunseen.dataset import ZeroShotDataset
+from sightunseen.features.backbones import CallableBackbone
+from sightunseen.methods import ESZSL, load_model
+from sightunseen.serve.app import create_app
+from sightunseen.serve.limits import Limits
+
+
+class Corners:
+    """Features of a photo: the colours of its corners. Notes how many photos came at once, and waits for its turn."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.sizes: list[int] = []
+        self.seconds = seconds
+
+    def __call__(self, images: list[Any]) -> Any:
+        self.sizes.append(len(images))
+        time.sleep(self.seconds)
+        return [corners_of(image) for image in images]
+
+
+def corners_of(image: Any) -> Any:
+    return np.asarray(image, dtype=np.float32)[[0, 0, -1, -1], [0, -1, 0, -1]].ravel() / 255
+
+
+def photo(seed: int) -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(content, "png")
+    return content.getvalue()
+
+
+def features(content: bytes) -> Any:
+    return corners_of(Image.open(io.BytesIO(content)))
+
+
+@pytest.fixture(scope="module")
+def model() -> ESZSL:
+    rng = np.random.default_rng(1)
+    labels = [f"class {k}" for k in range(10)]
+    table = ClassTable(labels, rng.normal(size=(10, 5)), [f"attribute {k}" for k in range(5)])
+    return ESZSL().fit(rng.normal(size=(80, 12)).astype(np.float32), np.repeat(labels[:8], 10), table)
+
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def serve(model: ESZSL) -> Iterator[Serve]:
+    """Start a server on a free port; returns its address."""
+    started: list[tuple[uvicorn.Server, threading.Thread]] = []
+
+    def serve(function: Any, **limits: Any) -> str:
+        app = create_app(model, CallableBackbone(function, "corners"), limits=Limits(**limits))
+        listening = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="none"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        started.append((server, thread))
+        while not server.started:
+            time.sleep(0.01)
+        return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+    yield serve
+    for server, thread in started:
+        server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def ask(address: str, seed: int) -> httpx.Response:
+    return httpx.post(f"{address}/predict", files={"photo": (f"{seed}.png", photo(seed))}, data={"top": "10"}, timeout=30)
+
+
+def test_32_clients_get_their_own_answers_and_share_batches(serve: Serve, model: ESZSL) -> None:
+    corners = Corners(0.01)
+    address = serve(corners)
+    with ThreadPoolExecutor(32) as pool:
+        replies = list(pool.map(lambda seed: ask(address, seed), range(96)))
+    for seed, reply in enumerate(replies):
+        assert reply.status_code == 200
+        answer = reply.json()["answers"][0]
+        expected = dict(zip(model.classes_.tolist(), model.predict_proba(features(photo(seed))[None])[0].tolist(), strict=True))
+        assert answer["image"] == f"{seed}.png"
+        assert {one["name"]: one["confidence"] for one in answer["classes"]} == expected
+    assert sum(corners.sizes) == 96 + 1  # each photo once, and the grey one that the backbone was measured with
+    assert 1 < max(corners.sizes) <= 32
+    assert len(corners.sizes) < 60
+
+
+def test_changes_made_at_once_are_all_there_and_none_is_half(serve: Serve, model: ESZSL) -> None:
+    address = serve(Corners())
+    values = {f"attribute {k}": 1.0 for k in range(5)}
+    counts: list[int] = []
+
+    def change(k: int) -> int:
+        if k % 2:
+            reply = httpx.post(f"{address}/predict", json={"features": [[0.5] * 12], "top": 1000}, timeout=30)
+            confidence = [one["confidence"] for one in reply.json()["answers"][0]["classes"]]
+            counts.append(len(confidence))
+            assert sum(confidence) == pytest.approx(1, abs=1e-5)
+            return reply.status_code
+        return httpx.post(f"{address}/classes", json={"name": f"new {k}", "attributes": values}, timeout=30).status_code
+
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(change, range(80))) == {200, 201}
+    known = {one["name"] for one in httpx.get(f"{address}/classes").json()["classes"]}
+    assert known == {*model.classes_.tolist(), *(f"new {k}" for k in range(0, 80, 2))}
+    assert len(set(counts)) > 1
+    with ThreadPoolExecutor(16) as pool:
+        replies = pool.map(lambda k: httpx.delete(f"{address}/classes/new%20{k}", timeout=30).status_code, range(0, 80, 2))
+        assert set(replies) == {200}
+    assert len(httpx.get(f"{address}/classes").json()["classes"]) == 10
+
+
+def test_a_name_full_of_signs_is_found_again(serve: Serve) -> None:
+    address, name = serve(Corners()), "50%25 a/b?c#d&e=é 日本 ;+"
+    assert httpx.post(f"{address}/classes", json={"name": name, "attributes": {"attribute 1": 1}}).status_code == 201
+    assert httpx.delete(f"{address}/classes/{quote(name, safe='')}").json()["name"] == name
+
+
+def test_a_full_queue_and_too_long_a_wait_are_said(serve: Serve) -> None:
+    address = serve(Corners(0.4), waiting=2, batch=1)
+    with ThreadPoolExecutor(6) as pool:
+        replies = list(pool.map(lambda seed: ask(address, seed), range(6)))
+    codes = sorted(reply.status_code for reply in replies)
+    assert set(codes) == {200, 429}
+    assert codes.count(200) >= 2
+    refused = next(reply for reply in replies if reply.status_code == 429)
+    assert refused.headers["retry-after"] == "1"
+    assert "waiting" in refused.json()["error"]
+    late = serve(Corners(0.6), seconds=0.2)
+    assert ask(late, 0).status_code == 408
+    crowded = serve(Corners(0.3), requests=1)
+    with ThreadPoolExecutor(4) as pool:
+        codes = [reply.status_code for reply in pool.map(lambda seed: ask(crowded, seed), range(4))]
+    assert sorted(set(codes)) == [200, 429]
+
+
+def raw(address: str, sent: bytes, wait: float = 5.0) -> bytes:
+    """What the server answers to these bytes before it closes the connection."""
+    host, port = address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=wait) as connection:
+        connection.sendall(sent)
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+        return answer
+
+
+def test_bodies_that_never_come_or_never_end(serve: Serve) -> None:
+    address = serve(Corners(), seconds=0.5, body_bytes=10_000)
+    head = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    started = time.monotonic()
+    announced = raw(address, head + b"Content-Length: 5368709120\r\n\r\n{")
+    assert announced.startswith(b"HTTP/1.1 413")
+    assert time.monotonic() - started < 0.5  # refused before anything more was awaited
+    assert raw(address, head + b"Content-Length: 100\r\n\r\n{").startswith(b"HTTP/1.1 408")
+    chunk = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
+    assert raw(address, head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 4).startswith(b"HTTP/1.1 413")
+    assert raw(address, head + b"Content-Length: -5\r\n\r\n").startswith(b"HTTP/1.1 4")
+    assert httpx.get(f"{address}/health").status_code == 200
+
+
+# -- the command -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(small_world: ZeroShotDataset, tmp_path: Path) -> Path:
+    ESZSL().fit(small_world.train.X, small_world.train.y, small_world.classes).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_the_command_serves_until_ctrl_c(folder: Path) -> None:
+    command = [sys.executable, "-m", "sightunseen.cli", "serve", str(folder), "--port", "0", "--save"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        try:
+            address = line.split(" at ")[1].split()[0]
+            assert address.startswith("http://127.0.0.1:")
+            assert httpx.get(f"{address}/health", timeout=30).json()["backbone"] is None
+            assert httpx.get(f"{address}/health", headers={"Host": "evil.example"}).status_code == 421
+            attributes = httpx.get(f"{address}/classes").json()["attributes"]
+            new = {"name": "okapi", "attributes": {one["name"]: one["mean"] for one in attributes}}
+            assert httpx.post(f"{address}/classes", json=new).status_code == 201
+        finally:
+            os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "stopped\n")
+    assert err == "note: the model does not say which backbone it needs; it answers features, not photos\n"
+    assert "okapi" in load_model(folder).classes_
+
+
+def test_a_port_in_use_and_other_mistakes_end_with_2(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["serve", str(folder), "--port", str(taken.getsockname()[1])]) == 2
+    assert "cannot be listened at" in capsys.readouterr().err
+    assert main(["serve", str(folder), "--port", "70000"]) == 2
+    assert "--port must be" in capsys.readouterr().err
+    assert main(["serve", str(folder), "--host", "256.1.1.1", "--port", "0"]) == 2
+    assert main(["serve", str(folder), "--token", " "]) == 2
+    assert main(["serve", str(folder / "nothing")]) == 2
+
+
+def test_a_host_for_all_without_a_token_is_warned_of(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
+    assert main(["serve", str(folder), "--host", "0.0.0.0", "--port", "0"]) == 0
+    assert "--token TOKEN guards that" in capsys.readouterr().err
+    assert main(["serve", str(folder), "--host", "0.0.0.0", "--port", "0", "--token", "sesame"]) == 0
+    assert "guards" not in capsys.readouterr().err
