@@ -130,6 +130,15 @@ class ClassTable:
         removed = set(self.labels[self.rows_of(labels)].tolist())
         return self.only([label for label in self.labels.tolist() if label not in removed])
 
+    def fresh_labels(self, count: int) -> Labels:
+        """So many labels of this table's kind that do not stand in it."""
+        numbers = np.arange(1, count + 1)
+        if self.labels.dtype.kind not in "UO":
+            return np.asarray(self.labels.max() + numbers)
+        longest = max(len(label) for label in self.labels.tolist())
+        # Longer than every label, so none of them.
+        return np.char.add("+" * (longest + 1), numbers.astype(str))
+
     def __repr__(self) -> str:
         kinds = ", ".join(f"{kind} ({array.shape[1]})" for kind, array in self.semantics.items())
         return f"ClassTable({len(self.labels)} classes; {kinds}; using {self.use})"

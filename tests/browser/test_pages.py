@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -38,7 +37,6 @@ AWKWARD = [
     "<!-- {{ 7 * 7 }} -->",
     "javascript:alert(4)",
 ]
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 CHARTS = "[...document.querySelectorAll('.chart')]"
 ROWS = "[...document.querySelector('table').tBodies[0].rows]"
 # Marks of the data; those of legends, axes and backgrounds have other roles.
@@ -144,19 +142,6 @@ class Opened:
     page: Any
     messages: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'sightunseen[dev]'")
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-    path = next((one for one in found if one), None)
-    if path is None:
-        pytest.skip("there is no Chromium: install chromium or google-chrome")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=[*OPTIONS, "--no-first-run"])
-        yield browser
-        browser.close()
 
 
 Open = Callable[..., Opened]

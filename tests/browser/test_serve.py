@@ -1,7 +1,6 @@
 """The page of a served model in a real Chromium: photos, answers, new classes, mistakes, keyboard, phone and dark."""
 
 import io
-import shutil
 import socket
 import threading
 import time
@@ -22,7 +21,6 @@ from sightunseen.serve.app import create_app
 
 pytestmark = pytest.mark.browser
 
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 COLOURS = {"red": 0, "amber": 40, "mint": 120, "teal": 160, "blue": 240, "plum": 280, "rose": 320, "lime": 80, "azure": 200}
 ATTRIBUTES = ["redness", "yellowness", "greenness", "cyanness", "blueness", "pinkness"]
 THINGS = {0: "a red apple", 60: "a yellow lemon", 120: "a green cucumber", 240: "a blue car", 300: "a pink flower"}
@@ -104,19 +102,6 @@ class Opened:
 
 
 Open = Callable[..., Opened]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'sightunseen[dev]'")
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-    path = next((one for one in found if one), None)
-    if path is None:
-        pytest.skip("there is no Chromium: install chromium or google-chrome")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=[*OPTIONS, "--no-first-run"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightunseen.analyses.answers import Answers
 from sightunseen.analyses.confusion import Confusion, most_confused
-from sightunseen.classes import ClassTable, Labels, Vectors
+from sightunseen.classes import ClassTable, Vectors
 from sightunseen.errors import DataError
 from sightunseen.methods import ZeroShotClassifier
 
@@ -104,19 +104,9 @@ def attribute_names(table: ClassTable) -> tuple[str, ...]:
 
 def _mean_changes(model: ZeroShotClassifier, X: NDArray[Any], own: Vectors, altered: Vectors) -> Doubles:
     """The mean over images of score(class with ``own`` (a,)) - score(class with each of ``altered`` (k, a)): (k,)."""
-    labels = _fresh_labels(model.table_.labels, len(altered) + 1)
+    labels = model.table_.fresh_labels(len(altered) + 1)
     asked = copy.deepcopy(model).add_classes(ClassTable(labels, np.concatenate([own[None], altered])))
     # The class itself is asked as an added one, too: no penalty on seen classes, and nothing that a method has learned of
     # just this class besides its vector, is then part of the difference.
     scores = asked.decision_function(X, labels).astype(np.float64)  # (n, k + 1)
     return np.asarray((scores[:, :1] - scores[:, 1:]).mean(axis=0))
-
-
-def _fresh_labels(labels: Labels, count: int) -> Labels:
-    """So many labels that are none of these, of their kind."""
-    numbers = np.arange(1, count + 1)
-    known = labels.tolist()
-    if not isinstance(known[0], str):
-        return np.asarray(max(known) + numbers)
-    # Longer than every label, so none of them.
-    return np.char.add("+" * max(len(label) for label in known), numbers.astype(str))

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from sightunseen.data.photo_lists import PhotoList
     from sightunseen.features.backbones import Backbone
 
-STOPPED = 130
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
@@ -46,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _embed(args: argparse.Namespace, photos: "PhotoList", backbone: "Backbone") -> int:
+    from sightunseen.cli._jobs import STOPPED
     from sightunseen.cli._photos import PhotoProgress
     from sightunseen.features.extract import extract
     from sightunseen.features.tables import write_features

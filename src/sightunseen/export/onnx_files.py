@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sightunseen.classes import ClassTable, Labels
+from sightunseen.classes import ClassTable
 from sightunseen.errors import MissingDependencyError, ModelError, SettingsError
 from sightunseen.export.onnx_graph import as_onnx
 from sightunseen.files import written_atomically
@@ -96,16 +96,8 @@ def _with_new_classes(model: ZeroShotClassifier, rng: np.random.Generator) -> Ze
     one, other = rng.integers(len(table.labels), size=(2, NEW_CLASSES))
     share = rng.uniform(size=(NEW_CLASSES, 1))
     vectors = share * table.vectors[one] + (1 - share) * table.vectors[other]
-    new = ClassTable(_new_labels(table.labels), {table.use: vectors}, table.attribute_names)
+    new = ClassTable(table.fresh_labels(NEW_CLASSES), {table.use: vectors}, table.attribute_names)
     return copy.deepcopy(model).add_classes(new)
-
-
-def _new_labels(labels: Labels) -> list[Any]:
-    """Labels of the same kind, none of them there."""
-    if isinstance(labels.tolist()[0], str):
-        longest = max(labels.tolist(), key=len)
-        return [f"{longest} {k}" for k in range(NEW_CLASSES)]
-    return [labels.max() + 1 + k for k in range(NEW_CLASSES)]
 
 
 def _random_features(model: ZeroShotClassifier, images: int, rng: np.random.Generator) -> NDArray[np.float32]:

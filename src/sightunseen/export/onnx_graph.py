@@ -1,7 +1,6 @@
 """The graph of an ONNX file: class vectors to classifiers, features against them, scores and probabilities."""
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from sightunseen.errors import MissingDependencyError, SettingsError
 from sightunseen.linear import SMALLEST_LENGTH, ClassifierMap
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.methods._features import FeatureScaling
+from sightunseen.semantics.attributes import length_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -28,7 +28,7 @@ def as_onnx(model: ZeroShotClassifier) -> "ModelProto":
     made_of, metadata = model.classifier_map(), _metadata(model)
     vectors = int(model.table_.vectors.shape[1])
     graph = _Graph()
-    graph.answers(made_of, model.scaling_, _length_of_vectors(model, vectors), float(model.seen_penalty))
+    graph.answers(made_of, model.scaling_, length_of(getattr(model, "semantic_norm", None), vectors), float(model.seen_penalty))
     size = sum(len(constant.raw_data) for constant in graph.constants) + sum(map(len, metadata.values()))
     if size > MOST_BYTES:
         raise SettingsError(
@@ -127,13 +127,6 @@ class _Graph:
         result = result or f"{operator.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, inputs, [result], **attributes))
         return result
-
-
-def _length_of_vectors(model: ZeroShotClassifier, size: int) -> float | None:
-    norm = getattr(model, "semantic_norm", None)
-    if norm is None:
-        return None
-    return math.sqrt(size) if norm == "sqrt" else float(norm)
 
 
 def _metadata(model: ZeroShotClassifier) -> dict[str, str]:
