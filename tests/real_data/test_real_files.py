@@ -11,6 +11,7 @@ from sightunseen.data.doctor import FAIL, PASS, WARN, Finding, check_files, exam
 from sightunseen.data.gbu import load_gbu, read_gbu
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError
+from sightunseen.semantics.attributes import AttributeScaling
 
 pytestmark = pytest.mark.real_data
 
@@ -165,3 +166,15 @@ def test_attributes_of_animals_that_are_missing_are_counted(benchmark_folder: Pa
     assert found.level == WARN
     assert found.what.startswith(f"{missing.sum()} attribute values are -1")
     assert names[0] in found.what
+
+
+def test_no_benchmarks_class_vectors_are_taken_for_different_units(benchmark_folder: Path) -> None:
+    """Attributes in percent with rare ones, sentence vectors with idle dimensions; of all classes, or of a few."""
+    tables = [loadmat(path) for path in sorted(benchmark_folder.glob("*/*_splits*.mat"))]
+    vectors = [table[kind].T for table in tables for kind in ("att", "original_att") if kind in table]
+    assert len(vectors) >= 8
+    rng = np.random.default_rng(0)
+    for array in vectors:
+        for size in (len(array), len(array) // 2, 12):
+            some = array[rng.permutation(len(array))[:size]]
+            assert AttributeScaling.of_attributes(some)(some) is some

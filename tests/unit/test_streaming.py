@@ -1,12 +1,14 @@
-"""Answers for ten million images from a mapped file, in memory that does not grow with them."""
+"""Answers for any number of images in memory that does not grow with them: from a mapped file, and into a Parquet file."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from sightunseen.methods.cvc import CVC
-from sightunseen.predictions import ranked
+from sightunseen.methods.eszsl import ESZSL
+from sightunseen.predictions import ranked, write_predictions
 
 STATUS = Path("/proc/self/status")
 ROWS = 10_000_000
@@ -36,3 +38,17 @@ def test_ten_million_images_need_no_more_memory_than_one_million(tmp_path: Path)
     assert batch["path"][-1] == str(ROWS - 1)
     assert batch["class"][-1] == model.predict(np.load(path, mmap_mode="r")[-1:])[0]
     assert own_memory() - after_a_million < 16  # all names alone would be 320
+
+
+def test_answers_in_small_batches_are_written_in_large_pieces(tmp_path: Path) -> None:
+    """A Parquet file keeps a note of each piece in memory until it is closed."""
+    rng = np.random.default_rng(0)
+    model = ESZSL().fit(rng.random((40, 4)), ["cat", "dog"] * 20, {"cat": [1.0, 0.0], "dog": [0.0, 1.0]})
+    X, names = rng.random((10_000, 4)), np.array([f"{k}.jpg" for k in range(10_000)])
+    batches = (batch for k in range(0, 10_000, 32) for batch in ranked(model, X[k : k + 32], names[k : k + 32], 2))
+    assert write_predictions(tmp_path / "answers.parquet", batches) == 20_000
+    file = parquet.ParquetFile(tmp_path / "answers.parquet")
+    assert file.num_row_groups <= 5
+    found = file.read().to_pydict()
+    assert found["path"][::2] == names.tolist()
+    assert found["class"][::2] == model.predict(X).tolist()

@@ -14,7 +14,7 @@ from sightunseen.cli._photos import PhotoProgress
 from sightunseen.data import open_data
 from sightunseen.data.doctor import PASS, Finding, examine, repair, stop_on_failures, stopping
 from sightunseen.data.photo_lists import is_photos
-from sightunseen.data.tables import load_features
+from sightunseen.data.tables import load_features, open_features
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
 from sightunseen.features.backbones import Backbone, open_backbone
@@ -87,9 +87,9 @@ def open_examined(
     return data, findings
 
 
-def load_images(path: Path, model: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Features of images for this model, and their names where the file has them."""
-    features, names = load_features(path)
+def load_images(path: Path, model: Any, streamed: bool = False) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Features of images for this model, and their names where the file has them; ``streamed``, they come as asked for."""
+    features, names = (open_features if streamed else load_features)(path)
     check_backbone(model, backbone_of(path), str(path))
     if not len(features):
         raise DataError(f"{path} holds no image.")

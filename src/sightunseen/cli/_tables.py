@@ -1,13 +1,17 @@
 """Tables on the terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
 from sightunseen.records import RunRecord
+
+if TYPE_CHECKING:
+    from sightunseen.calibration import Calibration
 
 LONGEST_LINE = 1000
 
@@ -18,16 +22,25 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], fold: bool = True) -> None:
-    """A title and a table; text left, numbers right. Without ``fold`` lines are as long as they need to be."""
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], fold: bool = True, paths: str | None = None
+) -> None:
+    """A title and a table; text left, numbers right. Without ``fold`` lines are as long as they need to be.
+
+    ``paths`` is a column that loses its front where a line is too long for the terminal; in a file or a pipe, no line is.
+    """
+    console = _Console(markup=False, highlight=False)
+    if not fold or (paths is not None and not console.is_terminal):
+        console.width = LONGEST_LINE
     table = Table(box=box.SIMPLE_HEAD)
     lines = [[_cell(value) for value in row] for row in rows]
+    if paths is not None:
+        _shorten(lines, columns, columns.index(paths), console.width)
     numeric = [all(_is_number(line[k]) for line in lines) for k in range(len(columns))]
     for name, right in zip(columns, numeric, strict=True):
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for line in lines:
         table.add_row(*line)
-    console = _Console(markup=False, highlight=False, width=None if fold else LONGEST_LINE)
     console.print(title)
     console.print(table)
 
@@ -58,6 +71,34 @@ def print_choice(record: RunRecord) -> None:
     )
     whose = f"seed {record.seed}, each for itself: " if record.seeds else ""
     print(f"{whose}chosen by {record.selection['by']}" + (f": {shown}" if shown else ""))
+
+
+def print_calibration(calibration: "Calibration | None") -> None:
+    """In one line how sure the model may be, and when it says "none of these"; nothing where nobody measured it."""
+    from sightunseen.calibration import NONE
+
+    if calibration is None:
+        return
+    found = calibration
+    shown = f"temperature {found.temperature:.3g} (ECE {found.ECE_before:.1f} -> {found.ECE:.1f})"
+    if found.none_below is not None:
+        shown += f", '{NONE}' below a score of {found.none_below:.4g} "
+        shown += f"(AUROC {found.AUROC:.1f}, right {found.none_accuracy:.1f}, keeps {found.known_kept:.1f}% of known images)"
+    print(f"calibrated on validation classes: {shown}")
+
+
+def _shorten(lines: list[list[str]], columns: Sequence[str], place: int, width: int) -> None:
+    """Cut the cells of one column at their left, so that lines fit the width and a file's name stays to be read.
+
+    Where the other columns are long as well, they fold, and a quarter of the width is left to this one.
+    """
+    others = [max(map(cell_len, column)) for k, column in enumerate(zip(columns, *lines, strict=True)) if k != place]
+    room = max(width - sum(others) - 3 * len(columns) - 1, width // 4)  # three blanks lie between columns
+    for line in lines:
+        if cell_len(line[place]) > room:
+            while cell_len(line[place]) >= room:
+                line[place] = line[place][1:]
+            line[place] = f"…{line[place]}"
 
 
 def _cell(value: Any) -> str:

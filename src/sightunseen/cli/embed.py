@@ -50,7 +50,7 @@ def _embed(args: argparse.Namespace, photos: "PhotoList", backbone: "Backbone") 
     from sightunseen.features.tables import write_features
 
     with PhotoProgress(backbone.name) as progress:
-        batches = extract(photos.paths, backbone, args.batch, progress.say, cache=not args.no_cache)
+        batches = extract(photos.fresh_paths(), backbone, args.batch, progress.say, cache=not args.no_cache)
         try:
             watched = progress.watched(batches, len(photos))
             write_features(args.out, watched, backbone, photos.labels, photos.splits)

@@ -1,4 +1,4 @@
-"""Evaluate a model: T1 (ZSL), U, S, H (GZSL) and AUSUC, in percent."""
+"""Evaluate a model: T1 (ZSL), U, S, H (GZSL), AUSUC and the calibration error, in percent."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
     from sightunseen.cli._data import open_examined
-    from sightunseen.cli._tables import print_results, print_table
+    from sightunseen.cli._tables import print_calibration, print_results, print_table
     from sightunseen.evaluation import evaluate
     from sightunseen.methods import load_model
 
@@ -33,10 +33,13 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         classes = {"per_class": result.by_class} if args.per_class else {}
         protocol = model.record_.protocol if model.record_ else None
-        print(json.dumps({**result.summary(), "protocol": protocol, **classes}, indent=2, ensure_ascii=False))
+        numbers = {**result.summary(), "ECE": round(result.ECE, 2), "protocol": protocol}
+        print(json.dumps({**numbers, **classes}, indent=2, ensure_ascii=False))
         return 0
     protocol = f", protocol {model.record_.protocol}" if model.record_ else ""
     print_results(f"{args.model} on {data.name}{protocol}, percent", {"": result.summary()})
+    print(f"ECE {result.ECE:.1f}: how far confidence is from accuracy here, among all classes")
+    print_calibration(model.calibration_)
     if args.per_class:
         rows = [(part, label, 100 * value) for part, found in result.by_class.items() for label, value in found.items()]
         print_table(
@@ -84,7 +87,8 @@ def say_if_other_data(model: Any, data: Any) -> bool:
     other += sorted(set(data.sources) - set(trained_on)) if trained_on else []
     if other:
         print(
-            f"note: the model was not trained on {', '.join(other)}. Make sure that no test image was a training image.",
+            f"note: these differ from what the model was trained on: {', '.join(other)}. Make sure that no test image was a "
+            "training image.",
             file=sys.stderr,
         )
     return not other

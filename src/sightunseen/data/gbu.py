@@ -14,6 +14,7 @@ from sightunseen.data.cache import cached_arrays
 from sightunseen.data.matfiles import read_mat
 from sightunseen.dataset import Rows, ZeroShotDataset
 from sightunseen.errors import DataError
+from sightunseen.semantics.attributes import join_vectors
 
 FEATURES, SPLITS, SEMANTICS = "res101", "att_splits", "att"  # as the benchmark calls its own
 PARTS = ("trainval_loc", "test_seen_loc", "test_unseen_loc")
@@ -46,7 +47,8 @@ def load_gbu(folder: str | Path, features: str = FEATURES, splits: str = SPLITS,
     folder : such as ``xlsa17/data/CUB``.
     features : the feature file's name, without ``.mat``.
     splits : the split file's name, without ``.mat``.
-    semantics : ``att``, ``original_att``, or ``FILE:KEY`` for the class vectors in another file, such as ``sent_splits:att``.
+    semantics : ``att``, ``original_att``, or ``FILE:KEY`` for the class vectors in another file, such as ``sent_splits:att``;
+        several side by side as in ``att*0.5+sent_splits:att``, where attributes vary half as much as sentences.
     """
     return as_dataset(read_gbu(folder, features, splits, semantics))
 
@@ -68,17 +70,21 @@ def read_gbu(folder: str | Path, features: str = FEATURES, splits: str = SPLITS,
     names = _class_names(folder, split_arrays)
     sources = {feature_path.name: feature_print, split_path.name: split_print}
     vectors = {key: split_arrays[key] for key in ("att", "original_att") if key in split_arrays}
-    if ":" in semantics:
-        other, key = semantics.split(":", 1)
-        other = other.removesuffix(".mat")
-        path = _existing(folder, other, "semantics", "*splits*.mat")
-        arrays, sources[path.name] = cached_arrays(path, split_file)
-        vectors[semantics] = _in_order_of(names, arrays, key, path)
+    parts = _parts_of(semantics)
+    for part, _ in parts:
+        if ":" in part:
+            other, key = part.split(":", 1)
+            other = other.removesuffix(".mat")
+            path = _existing(folder, other, "semantics", "*splits*.mat")
+            arrays, sources[path.name] = cached_arrays(path, split_file)
+            vectors[part] = _in_order_of(names, arrays, key, path)
+        if part not in vectors:
+            raise DataError(
+                f"{split_path.name} has no class vectors called '{part}'; it has {', '.join(vectors) or 'none'}. "
+                "Choose one of these, FILE:KEY for another file (such as sent_splits:att), or several with + between them."
+            )
     if semantics not in vectors:
-        raise DataError(
-            f"{split_path.name} has no class vectors called '{semantics}'; it has {', '.join(vectors) or 'none'}. "
-            "Choose one of these, or FILE:KEY for another file (such as sent_splits:att)."
-        )
+        vectors[semantics] = join_vectors([(vectors[part], weight) for part, weight in parts])
     return GBUFiles(
         folder,
         features,
@@ -169,6 +175,18 @@ def _existing(folder: Path, name: str, role: str, pattern: str, leave_out: str =
     else:
         remedy = "It has none of that kind: it comes with xlsa17.zip, or from your own extraction."
     raise DataError(f"the {role} file {path.name} is missing in {folder}. {remedy}")
+
+
+def _parts_of(semantics: str) -> list[tuple[str, float]]:
+    """The kinds of class vectors asked for, each with its weight: ``att*0.5+sent_splits:att``."""
+    parts = []
+    for text in semantics.split("+"):
+        name, sign, weight = text.strip().partition("*")
+        try:
+            parts.append((name.strip(), float(weight) if sign else 1.0))
+        except ValueError as error:
+            raise DataError(f"'{text}' in --semantics {semantics} must be NAME or NAME*WEIGHT, such as att*0.5.") from error
+    return parts
 
 
 def _rows(files: GBUFiles, part: str) -> Rows:

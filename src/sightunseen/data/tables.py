@@ -10,10 +10,13 @@ from sightunseen.classes import ClassTable
 from sightunseen.data.cache import content_fingerprint
 from sightunseen.data.class_files import read_class_file
 from sightunseen.data.columns import LABEL_COLUMNS, NAME_COLUMNS, Columns, as_text, few, first, opened, read_columns
+from sightunseen.data.streams import ParquetRows
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError
 from sightunseen.semantics.describe import describe_classes
 from sightunseen.semantics.text import Encoder
+
+VECTORS = ("X", "features")  # what a column of whole vectors may be called
 
 
 def load_tables(features: str | Path, classes: str | Path | None = None, semantics: str = "auto") -> ZeroShotDataset:
@@ -70,6 +73,23 @@ def load_features(path: str | Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
     return matrix, None if names is None else names.astype(str)
 
 
+def open_features(path: str | Path) -> tuple[Any, Any]:
+    """As :func:`load_features`, but the rows of a ``.parquet`` are read when they are asked for, by slices in their order."""
+    path = Path(path)
+    if path.suffix != ".parquet":
+        return load_features(path)
+    from pyarrow import parquet
+
+    names = opened(path, lambda: list(parquet.read_schema(path).names))
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    called = next((name for name in NAME_COLUMNS if name in names), None)
+    if repeated or not opened(path, lambda: parquet.read_metadata(path).num_rows):
+        return load_features(path)  # says what is wrong with it
+    vectors = [name for name in VECTORS if name in names][:1]
+    features = ParquetRows(path, vectors or names, lambda columns: _feature_matrix(columns, path))
+    return features, None if called is None else ParquetRows(path, [called], lambda columns: columns[called].astype(str))
+
+
 def is_unlabelled(path: str | Path) -> bool:
     """Whether it is a table of features that does not say the class of its images."""
     path = Path(path)
@@ -96,7 +116,7 @@ def load_classes(path: str | Path, semantics: str = "auto", encoder: Encoder | s
 
 
 def _feature_matrix(columns: Columns, path: Path) -> NDArray[Any]:
-    for name in ("X", "features"):
+    for name in VECTORS:
         if name in columns:
             column = columns[name]
             lengths = {np.size(row) for row in column} if column.dtype == object else set()

@@ -9,6 +9,7 @@ import numpy as np
 
 from sightunseen.classes import ClassTable, Vectors
 from sightunseen.errors import DataError, MissingDependencyError, SettingsError
+from sightunseen.semantics.attributes import AttributeScaling
 from sightunseen.semantics.text import MINILM, Encoder, open_encoder
 
 ENCODED = ("text", "names", "both")  # kinds of vectors that an encoder takes part in; its name stands after the kind's
@@ -126,8 +127,9 @@ def _encoded(raw: ClassDescriptions, attributes: Vectors | None, encode: Encoder
         kinds["text"] = np.asarray(encode(texts_of(raw)), dtype=np.float64)
         if attributes is not None:
             # Text is scaled to the attributes, not they to it: so they stay as they are, and the scale can be read off the
-            # table, whose texts all have this length.
-            scale = float(np.sqrt(np.nanmean(np.square(attributes).sum(axis=1)))) or 1.0
+            # table, whose texts all have this length. In different units they count as the methods will meet them.
+            scaling = AttributeScaling() if raw.attribute_names is None else AttributeScaling.of_attributes(attributes)
+            scale = float(np.sqrt(np.nanmean(np.square(scaling(attributes)).sum(axis=1)))) or 1.0
             kinds["both"] = np.hstack([attributes, kinds["text"] * scale])
     kinds["names"] = np.asarray(encode([readable(label) for label in raw.labels]), dtype=np.float64)
     return kinds

@@ -176,6 +176,12 @@ CLASS_FAULTS = [
         lambda d: with_vectors(d, (3, 1, -1), (3, 2, -1), (9, 0, -1), (0, 0, 0)),
         {"missing-attributes": (WARN, (3,))},
     ),
+    Fault(
+        "attributes in different units",
+        lambda d: with_vectors(d, (slice(None), 2, 1000 * d.classes.vectors[:, 2]), (4, 2, 5000)),
+        {"attribute-units": (WARN, (3, 5000))},
+        remedy="stays in your units",
+    ),
     Fault("zero vectors", lambda d: with_vectors(d, ([1, 5], slice(None), 0)), {"distinct-vectors": (FAIL, (2,))}),
     Fault(
         "repeated vectors",

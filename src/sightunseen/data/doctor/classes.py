@@ -4,15 +4,17 @@ import numpy as np
 
 from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding, some
 from sightunseen.dataset import ZeroShotDataset
+from sightunseen.semantics.attributes import AttributeScaling, attribute_count
 
 RARE = 0.05  # of all attribute values
 
 
 def check_classes(data: ZeroShotDataset) -> list[Finding]:
-    """Missing, broken and repeated vectors; classes without images; the order of the class list."""
+    """Missing, broken and repeated vectors; units of attributes; classes without images; the order of the class list."""
     return [
         _class_vectors(data),
         _missing_attributes(data),
+        _attribute_units(data),
         _distinct_vectors(data),
         _classes_without_images(data),
         _class_order(data),
@@ -46,6 +48,22 @@ def _missing_attributes(data: ZeroShotDataset) -> Finding:
     return Finding(
         "missing-attributes", WARN, what, "They are read as numbers.", "Harmless when few; fill them if you know them."
     )
+
+
+def _attribute_units(data: ZeroShotDataset) -> Finding:
+    table, count = data.classes, attribute_count(data.classes)
+    if AttributeScaling.learned(table).factor is None:
+        return Finding(
+            "attribute-units", PASS, "the columns of the class vectors are not in different units, as far as one can see."
+        )
+    known = table.vectors[np.isfinite(table.vectors).all(axis=1), :count]
+    sizes = np.abs(known).max(axis=0)
+    names = table.attribute_names or tuple(f"attribute {number + 1}" for number in range(count))
+    large, small = int(sizes.argmax()), int(np.where(sizes > 0, sizes, np.inf).argmin())
+    what = f"attributes are in different units: '{names[large]}' reaches {sizes[large]:g}, '{names[small]}' {sizes[small]:g}."
+    why = "As they stand, the large ones would drown the small ones."
+    remedy = "Methods scale each by its largest value; the class table stays in your units."
+    return Finding("attribute-units", WARN, what, why, remedy)
 
 
 def _distinct_vectors(data: ZeroShotDataset) -> Finding:
