@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 from PIL import Image
 
+from sightunseen.calibration import Calibration
 from sightunseen.classes import ClassTable
 from sightunseen.features.backbones import CallableBackbone
 from sightunseen.methods import ESZSL
@@ -146,7 +147,14 @@ def test_photos_are_answered_in_ranks_with_reasons(open_page: Open, tmp_path: Pa
     widths = first.locator(".bar").evaluate_all("bars => bars.map((bar) => bar.getBoundingClientRect().width)")
     assert widths == sorted(widths, reverse=True)
     assert widths[0] > widths[-1]
-    assert any("redness" in text for text in first.locator(".reasons li").all_inner_texts())
+    assert "redness" in first.locator(".reasons li").first.inner_text()
+    texts = [text.replace("\N{MINUS SIGN}", "-") for text in first.locator(".reasons .number").all_inner_texts()]
+    *parts, total = [float(text) for text in texts]
+    assert sum(parts) == pytest.approx(total, abs=0.006 * max(map(abs, [*parts, total])) * len(parts))  # rounded to a place
+    assert "average" in first.locator(".reasons .total").inner_text()
+    shares = first.locator(".reasons .share").evaluate_all("bars => bars.map((bar) => bar.getBoundingClientRect().width)")
+    sizes = [abs(float(text)) for text in texts]
+    assert sorted(range(len(sizes)), key=sizes.__getitem__)[-1] == sorted(range(len(shares)), key=shares.__getitem__)[-1]
     assert (opened.messages, opened.strangers) == ([], [])
 
 
@@ -340,3 +348,29 @@ def test_a_form_that_says_too_little_is_answered_kindly(open_page: Open) -> None
     page.click("text=Add this class")
     page.wait_for_selector("#added-list li")
     assert opened.messages == []
+
+
+def by_attributes_calibrated() -> tuple[ESZSL, CallableBackbone]:
+    """The same colours; what is nowhere near one of them is none of these."""
+    model, backbone = by_attributes()
+    unsure = model.decision_function(near([275], 24)).max()
+    model.calibration_ = Calibration(temperature=0.1, none_below=float(unsure) + 1e-3, ECE=1.0, ECE_before=2.0)
+    return model, backbone
+
+
+def test_a_photo_that_fits_no_class_says_so_with_dimmed_guesses_below(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_attributes_calibrated)
+    page = opened.page
+    page.set_input_files("#files", [photo(tmp_path, 275), photo(tmp_path, 0)])
+    opened.becomes("None of these")
+    opened.becomes("red", 1)
+    unsure, sure = page.locator(".photo").first, page.locator(".photo").last
+    assert len(opened.answer()) == 5
+    assert opened.answer()[1] == "plum"
+    assert "unseen" not in unsure.locator(".ranks li").first.inner_text()
+    colours = [unsure.locator(".ranks li").nth(k).evaluate("row => getComputedStyle(row).color") for k in (0, 1)]
+    assert colours[0] != colours[1]
+    assert sure.locator(".ranks.unsure").count() == 0
+    assert "“plum”" in unsure.locator(".why").inner_text()
+    assert unsure.locator(".percent").count() == 4  # of the guesses
+    assert (opened.messages, opened.strangers) == ([], [])

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 
+from sightunseen.calibration import probabilities
 from sightunseen.classes import Labels
 from sightunseen.errors import DataError
 from sightunseen.methods import ZeroShotClassifier
@@ -24,6 +24,7 @@ class Answers:
     scores: Floats = field(repr=False)  # (n, c), penalty on seen classes included
     names: NDArray[Any] = field(repr=False)  # (n,) of the images, text
     truth: Labels | None = field(default=None, repr=False)  # (n,) true labels, where they are known
+    temperature: float = 1.0  # of the model: what its scores are divided by to give probabilities
 
     def __post_init__(self) -> None:
         images, candidates = len(self.names), len(self.labels)
@@ -39,8 +40,8 @@ class Answers:
 
     @cached_property
     def confidence(self) -> Floats:
-        """The probability of the predicted labels, (n,): the softmax of the scores over the candidates."""
-        return np.asarray(softmax(self.scores, axis=1).max(axis=1))
+        """The probability of the predicted labels, (n,), as ``predict_proba`` gives it."""
+        return np.asarray(probabilities(self.scores, self.temperature).max(axis=1))
 
     @cached_property
     def right(self) -> NDArray[np.bool_]:
@@ -86,7 +87,7 @@ def ask(
     labels = model.candidates(candidates)
     scores = np.asarray(model.decision_function(X, labels), dtype=np.float32)
     called = np.arange(len(scores)) if names is None else np.asarray(names)
-    return Answers(labels, scores, called.astype(str), None if truth is None else np.asarray(truth))
+    return Answers(labels, scores, called.astype(str), None if truth is None else np.asarray(truth), model.temperature_)
 
 
 def evenly(images: int, most: int) -> NDArray[np.intp]:

@@ -1,7 +1,7 @@
 """The page of a model: what it learned, where it fails, and whether its results can be trusted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -148,11 +148,11 @@ def _confidence(study: Study) -> Section:
     asked = {"unseen classes, among themselves": reliability(study.zsl)}
     if len(study.data.test_seen):
         unseen, seen = study.gzsl, study.seen
-        both = Answers(
-            unseen.labels,
-            np.concatenate([unseen.scores, seen.scores]),
-            np.concatenate([unseen.names, seen.names]),
-            np.concatenate([unseen.known_truth, seen.known_truth]),
+        both = replace(
+            unseen,
+            scores=np.concatenate([unseen.scores, seen.scores]),
+            names=np.concatenate([unseen.names, seen.names]),
+            truth=np.concatenate([unseen.known_truth, seen.known_truth]),
         )
         asked["all classes"] = reliability(both)
     return Section(
@@ -182,7 +182,7 @@ def _attributes(study: Study) -> Section:
         return Section("attributes", "Attributes", [note])
     X = study.data.test_unseen.X
     blocks: list[Block] = [attributes_table(study.model, study.zsl, X, study.names)]
-    mistakes = [found for found in explained_mistakes(study.model, study.zsl, X) if len(found.pulls.values)]
+    mistakes = [found for found in explained_mistakes(study.model, study.zsl, X) if found.contributions.names.size]
     if mistakes:
         blocks.append(mistakes_figure(mistakes, study.names))
     return Section("attributes", "Attributes", blocks)

@@ -34,6 +34,7 @@ class Options(Asked):
     candidates: Literal["all", "seen", "unseen"] | list[str] = Field("all", description="a word, or names of classes")
     top: int = Field(5, ge=1, description="classes an image, best first")
     reasons: bool = Field(True, description="attributes that speak for and against the best class")
+    none: bool = Field(True, description="say 'none of these' of an image that fits no class; false: always name a class")
     also: list[NewClass] = Field([], description="classes that stand to choice in this answer alone")
     with_features: bool = Field(False, description="give the images' features, too, to ask about them again")
 
@@ -53,21 +54,28 @@ class Rank(BaseModel):
 
 
 class Reason(BaseModel):
-    """An attribute of the best class: its value there, the mean of the seen classes, and how that changes the score."""
+    """An attribute of the best class: what it contributes to the score, its value, and the mean of the seen classes."""
 
     attribute: str
-    pull: float
+    contribution: float
     value: float
     usual: float
 
 
 class ImageAnswer(BaseModel):
-    """The classes of one image, best first, and what spoke for and against the first."""
+    """The classes of one image, best first, and what spoke for and against the first.
+
+    Where ``none`` is true, the image fits no class: "none of these" stands first, and guesses follow. The contributions of
+    the attributes given and that of all ``others`` sum to ``total``: the score over that of the mean of the seen classes.
+    """
 
     image: str
+    none: bool = False
     classes: list[Rank]
     speaks_for: list[Reason] = []
     speaks_against: list[Reason] = []
+    others: float | None = None
+    total: float | None = None
     features: list[float] | None = None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sightunseen.analyses.reasons import Explainer
 from sightunseen.classes import ClassTable
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.semantics.additions import describe_like
@@ -30,6 +31,7 @@ class ServedModel:
         self.folder = folder
         self.added: frozenset[str] = frozenset()
         self._encoder: Encoder | None = None
+        self._explainer = Explainer(model)
 
     def answer(self, features: Any, names: list[str], options: Options) -> Answer:
         """The answers of images (n, d)."""
@@ -46,7 +48,8 @@ class ServedModel:
             if unknown is not None:
                 raise Refused(422, f"candidates: there is no class '{unknown[:200]}'.")
             wanted = np.array([known[name] for name in wanted])
-        answers = answers_of(model, features, names, options.top, wanted, options.reasons)
+        explainer = self._explainer if options.reasons else None
+        answers = answers_of(model, features, names, options.top, wanted, explainer, options.none)
         if options.with_features:
             for answer, row in zip(answers, np.asarray(features), strict=True):
                 answer.features = row.tolist()
@@ -74,7 +77,7 @@ class ServedModel:
     def _take(self, model: ZeroShotClassifier, added: frozenset[str]) -> None:
         if self.folder is not None:
             model.save(self.folder)
-        self.model, self.added = model, added
+        self.model, self.added, self._explainer = model, added, Explainer(model)
 
     def _with(self, model: ZeroShotClassifier, new: NewClass) -> tuple[ZeroShotClassifier, list[str]]:
         """A copy of the model that knows one class more, and what is to be said about it."""

@@ -1,13 +1,12 @@
-"""Pulls of attributes against their closed form in a linear method, and what they promise for every other."""
+"""Contributions of attributes against their closed form in a linear method, and what they promise for every other."""
 
 import copy
 
 import numpy as np
 import pytest
 
-from sightunseen.analyses import attributes
 from sightunseen.analyses.answers import Answers, ask
-from sightunseen.analyses.attributes import Pulls, attribute_names, explained_mistakes, has_names, pulls
+from sightunseen.analyses.attributes import Contributions, attribute_names, contributions, explained_mistakes, has_names
 from sightunseen.analyses.confusion import most_confused
 from sightunseen.classes import ClassTable
 from sightunseen.dataset import ZeroShotDataset
@@ -34,15 +33,17 @@ def linear(labels: list, **settings) -> tuple[ESZSL, np.ndarray]:
     "labels", [["owl", "kea", "emu", "jay", "roc", "dodo"], [4, 8, 1, 0, 9, 2], [3.0, 1.0, 2.0, 0.0, 4.0, 5.0]]
 )
 @pytest.mark.parametrize("place", [0, 5])  # a seen and an unseen class
-def test_pulls_are_those_of_the_linear_map_and_sum_to_the_difference_of_scores(labels, place) -> None:
+def test_they_are_those_of_the_linear_map_and_sum_to_the_difference_of_scores(labels, place) -> None:
     model, X = linear(labels, seen_penalty=7.0)
     label, other = labels[place], labels[4]
     p, t = model.table_.vectors_of([label, other])
-    found = pulls(model, X, label, other)
-    np.testing.assert_allclose(found.values, (X @ model.map_).mean(axis=0) * (p - t), atol=1e-5)
+    found = contributions(model, X, label, other)
+    np.testing.assert_allclose(found.values, X @ model.map_ * (p - t), atol=1e-4)
+    np.testing.assert_allclose(found.mean, (X @ model.map_).mean(axis=0) * (p - t), atol=1e-5)
     without_penalty = ESZSL(**LINEAR).fit(*described(labels)[1:], model.table_)
     scores = without_penalty.decision_function(X, [label, other])
-    assert found.values.sum() == pytest.approx((scores[:, 0] - scores[:, 1]).mean(), abs=1e-5)
+    np.testing.assert_allclose(found.values.sum(axis=1), found.totals, atol=1e-9)
+    np.testing.assert_allclose(found.totals, scores[:, 0] - scores[:, 1], atol=1e-4)
     np.testing.assert_array_equal([found.own, found.others], [p, t])
     assert (found.label, found.other) == (label, other)
 
@@ -50,52 +51,58 @@ def test_pulls_are_those_of_the_linear_map_and_sum_to_the_difference_of_scores(l
 def test_without_another_class_it_is_the_mean_of_the_seen_ones() -> None:
     model, X = linear(list("abcdef"))
     seen = model.table_.vectors_of(list("abcd"))
-    found = pulls(model, X, "f", names=list("uvwxyz"))
+    found = contributions(model, X, "f", names=list("uvwxyz"))
     np.testing.assert_allclose(found.others, seen.mean(axis=0))
     own = model.table_.vectors_of(["f"])[0]
-    np.testing.assert_allclose(found.values, (X @ model.map_).mean(axis=0) * (own - seen.mean(axis=0)), atol=1e-5)
+    np.testing.assert_allclose(found.values, X @ model.map_ * (own - seen.mean(axis=0)), atol=1e-4)
     assert found.names.tolist() == list("uvwxyz")
     assert found.other is None
 
 
-def test_blocks_and_many_images_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_has_the_same_contributions_alone() -> None:
     model, X = linear(list("abcdef"))
-    whole = pulls(model, np.concatenate([X] * 20)[:200], "e", "a")
-    monkeypatch.setattr(attributes, "BLOCK", 2)
-    parts = pulls(model, np.concatenate([X] * 20), "e", "a")
-    np.testing.assert_allclose(parts.values, whole.values, atol=1e-6)
+    whole = contributions(model, X, "e", "a")
+    assert whole.values.shape == (len(X), 6)
+    np.testing.assert_allclose(contributions(model, X[3:4], "e", "a").values, whole.values[3:4], atol=1e-6)
 
 
-def test_only_attributes_that_differ_pull() -> None:
+def test_only_attributes_that_differ_contribute() -> None:
     table = ClassTable(["cat", "dog", "fox"], [[1, 0, 1], [0, 1, 1], [1, 1, 1]])
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 4)), np.repeat(["cat", "dog"], 10)
-    found = pulls(ESZSL().fit(X, y, table), X, "fox", "cat")
-    assert (found.values != 0).tolist() == [False, True, False]
+    found = contributions(ESZSL().fit(X, y, table), X, "fox", "cat")
+    assert (found.values != 0).tolist() == [[False, True, False]] * 20
     assert found.strongest(5).tolist() == [1]
 
 
-def test_a_class_is_not_asked_about_without_its_last_attribute() -> None:
+def test_classes_that_share_no_attribute() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 4)), np.repeat([0, 1, 2], 10)
-    found = pulls(ESZSL().fit(X, y), X, 0, 1)  # one-hot: nothing is left of class 0 without its own attribute
-    assert (found.values != 0).tolist() == [False, True, False]
+    model = ESZSL().fit(X, y)  # one-hot
+    found, scores = contributions(model, X, 0, 1), model.decision_function(X)
+    np.testing.assert_allclose(found.values.sum(axis=1), scores[:, 0] - scores[:, 1], atol=1e-5)
+    assert not found.values[:, 2].any()
+
+
+def test_a_class_and_itself() -> None:
+    model, X = linear(list("abcdef"))
+    found = contributions(model, X, "e", "e")
+    assert not found.values.any()
+    assert not found.totals.any()
 
 
 def test_strongest_go_by_size_whatever_the_sign() -> None:
-    found = Pulls("a", "b", np.array(list("vwxyz")), np.array([0.1, -3, 0, 2, -2.0]), np.arange(5.0), -np.arange(5.0))
+    values = np.array([[0.2, -3, 0, 1, -2.0], [0, -3, 0, 3, -2.0]])
+    found = Contributions("a", "b", np.array(list("vwxyz")), values, values.sum(axis=1), np.arange(5.0), -np.arange(5.0))
     assert found.strongest(3).tolist() == [1, 3, 4]
     assert found.strongest(9).tolist() == [1, 3, 4, 0]
     some = found.only(found.strongest(2))
-    assert (some.names.tolist(), some.values.tolist(), some.own.tolist(), some.others.tolist()) == (
-        ["w", "y"],
-        [-3, 2],
-        [1, 3],
-        [-1, -3],
-    )
+    assert (some.names.tolist(), some.own.tolist(), some.others.tolist()) == (["w", "y"], [1, 3], [-1, -3])
+    assert (some.values.tolist(), some.mean.tolist()) == ([[-3, 1], [-3, 3]], [-3, 2])
+    assert some.totals.tolist() == found.totals.tolist()
 
 
-def test_a_network_is_asked_with_one_attribute_changed_and_left_as_it_was(small_world: ZeroShotDataset) -> None:
+def test_a_network_is_asked_before_and_after_adapt_without_its_penalty_and_left_as_it_was(small_world: ZeroShotDataset) -> None:
     train, X = small_world.train, small_world.test_unseen.X[:30]
     model = CVC(hidden=32, n_tasks=60, learning_rate=1e-2, seen_penalty=3.0, device="cpu").fit(
         train.X, train.y, small_world.classes
@@ -105,15 +112,14 @@ def test_a_network_is_asked_with_one_attribute_changed_and_left_as_it_was(small_
     label, other = small_world.seen[0], small_world.unseen[0]
     for asked in (model, adapted):
         before, known = asked.decision_function(X), asked.classes_.tolist()
-        found = pulls(asked, X, label, other)
+        found = contributions(asked, X, label, other)
         assert asked.classes_.tolist() == known
         np.testing.assert_array_equal(asked.decision_function(X), before)
         own, others = small_world.classes.vectors_of([label, other])
-        place = int(np.flatnonzero(own != others)[0])
-        changed = own.copy()
-        changed[place] = others[place]
-        by_hand = copy.deepcopy(asked).add_classes({"same": own, "changed": changed}).decision_function(X, ["same", "changed"])
-        assert found.values[place] == pytest.approx((by_hand[:, 0] - by_hand[:, 1]).mean(), abs=1e-4)
+        by_hand = copy.deepcopy(asked).add_classes({"own": own, "others": others}).decision_function(X, ["own", "others"])
+        np.testing.assert_allclose(found.values.sum(axis=1), by_hand[:, 0] - by_hand[:, 1], atol=1e-4)
+        asked.seen_penalty = 50.0
+        np.testing.assert_array_equal(contributions(asked, X, label, other).values, found.values)
         assert np.abs(found.values).max() > 0.01
 
 
@@ -132,9 +138,12 @@ def test_mistakes_are_explained_by_the_images_that_were_mistaken() -> None:
         p, t = model.table_.vectors_of([wrong, right])
         values = (images @ model.map_).mean(axis=0) * (p - t)
         order = np.argsort(-np.abs(values))[:2]
-        np.testing.assert_allclose(mistake.pulls.values, values[order], atol=1e-5)
-        assert mistake.pulls.names.tolist() == [f"attribute {place + 1}" for place in order]
-        assert (mistake.pulls.label, mistake.pulls.other) == (wrong, right)
+        parts = mistake.contributions
+        np.testing.assert_allclose(parts.mean, values[order], atol=1e-5)
+        assert parts.names.tolist() == [f"attribute {place + 1}" for place in order]
+        assert (parts.label, parts.other) == (wrong, right)
+        scores = model.decision_function(images, [wrong, right])
+        np.testing.assert_allclose(parts.totals, scores[:, 0] - scores[:, 1], atol=1e-4)
 
 
 def test_a_model_without_mistakes_and_images_without_labels() -> None:
@@ -144,9 +153,11 @@ def test_a_model_without_mistakes_and_images_without_labels() -> None:
         explained_mistakes(model, answers, X)
     assert explained_mistakes(model, Answers(answers.labels, answers.scores, answers.names, answers.best), X) == []
     with pytest.raises(DataError, match="no images"):
-        pulls(model, X[:0], "a", "b")
+        contributions(model, X[:0], "a", "b")
     with pytest.raises(DataError, match="'dodo' has no semantic vector"):
-        pulls(model, X, "a", "dodo")
+        contributions(model, X, "a", "dodo")
+    with pytest.raises(DataError, match="'dodo' has no semantic vector"):
+        contributions(model, X, "dodo")
 
 
 def test_names_of_attributes_or_their_numbers() -> None:

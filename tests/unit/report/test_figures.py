@@ -159,7 +159,11 @@ def test_every_panel_of_awkward_names_has_its_bars(study: Study) -> None:
         spec = {**panel.spec(), "width": 200, "datasets": {"rows": rows_of(figure.columns)}}
         drawn = ElementTree.fromstring(vl_convert.vegalite_to_svg(spec))
         bars = [path for path in drawn.iter() if path.get("aria-roledescription") == "bar"]
-        assert len(bars) == len(mistake.pulls.values)
+        assert len(bars) == len(mistake.contributions.names) + 2  # and all others, and the sum
+        rows = [row for row in rows_of(figure.columns) if row["panel"] == panel.title]
+        parts, total = [row["contribution"] for row in rows[:-1]], rows[-1]["contribution"]
+        assert sum(parts) == pytest.approx(total)
+        assert total > 0  # or it were no mistake
 
 
 def test_curves_of_what_is_there(study: Study) -> None:

@@ -14,7 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from sightunseen.analyses.attributes import pulls
+from sightunseen.analyses.attributes import contributions
 from sightunseen.classes import ClassTable
 from sightunseen.features.backbones import CallableBackbone
 from sightunseen.methods import ESZSL, load_model
@@ -137,17 +137,38 @@ def test_features_are_answered_as_the_model_does(client: TestClient, model: ESZS
         )
 
 
-def test_reasons_are_the_attributes_that_pull_most(client: TestClient, model: ESZSL) -> None:
+def test_reasons_are_the_attributes_that_contribute_most_and_add_up(client: TestClient, model: ESZSL) -> None:
     X = near([290], 24).astype(np.float32)
     answer = client.post("/predict", json={"features": X.tolist()}).json()["answers"][0]
-    found = pulls(model, X, answer["classes"][0]["name"])
-    strongest = max(range(6), key=lambda k: found.values[k])
+    found = contributions(model, X, answer["classes"][0]["name"])
+    strongest = max(range(6), key=lambda k: found.values[0, k])
     assert answer["speaks_for"][0]["attribute"] == ATTRIBUTES[strongest]
-    assert answer["speaks_for"][0]["pull"] == found.values[strongest]
-    assert all(one["pull"] > 0 for one in answer["speaks_for"])
-    assert all(one["pull"] < 0 for one in answer["speaks_against"])
+    assert answer["speaks_for"][0]["contribution"] == found.values[0, strongest]
+    assert all(one["contribution"] > 0 for one in answer["speaks_for"])
+    assert all(one["contribution"] < 0 for one in answer["speaks_against"])
+    given = [one["contribution"] for one in answer["speaks_for"] + answer["speaks_against"]]
+    assert sum(given) + answer["others"] == pytest.approx(answer["total"])
+    assert answer["total"] == pytest.approx(found.totals[0])
     without = client.post("/predict", json={"features": X.tolist(), "reasons": False}).json()["answers"][0]
     assert without["speaks_for"] == without["speaks_against"] == []
+    assert without["others"] is without["total"] is None
+
+
+def test_reasons_of_many_images_are_those_of_each(client: TestClient) -> None:
+    X = near([290, 10, 130, 285, 0], 24).astype(np.float32).tolist()
+    together = client.post("/predict", json={"features": X}).json()["answers"]
+    for row, answer in zip(X, together, strict=True):
+        alone = client.post("/predict", json={"features": [row]}).json()["answers"][0]
+        assert answer["speaks_for"][0]["attribute"] == alone["speaks_for"][0]["attribute"]
+        assert answer["total"] == pytest.approx(alone["total"], abs=1e-5)
+
+
+def test_a_class_on_trial_has_reasons(client: TestClient) -> None:
+    attributes = dict(zip(ATTRIBUTES, near(60, 6).tolist(), strict=True))
+    question = {"features": near([60], 24).tolist(), "top": 1, "also": [{"name": "yellow", "attributes": attributes}]}
+    answer = client.post("/predict", json=question).json()["answers"][0]
+    assert answer["classes"][0]["name"] == "yellow"
+    assert answer["speaks_for"][0]["attribute"] == "yellowness"
 
 
 def test_a_class_on_trial_stands_to_choice_in_one_answer(client: TestClient, model: ESZSL) -> None:

@@ -1,7 +1,7 @@
 // The photos: their features, asked for once, and their answers, asked for again whenever the question changes.
 
 import { showTrial } from "./attributes.js";
-import { $, SHOWN, ask, askJson, attribute, described, made, options, percent, readable, say, short, state } from "./shared.js";
+import { $, SHOWN, ask, askJson, attribute, described, made, options, percent, readable, say, short, signed, state } from "./shared.js";
 
 const TOGETHER = 64; // photos answered in one request
 
@@ -79,18 +79,23 @@ function showPhoto(photo) {
   const inside = [made("p", { className: "file", textContent: photo.name })];
   if (photo.error) inside.push(made("p", { className: "failed", textContent: photo.error.replace(`${photo.name}: `, "") }));
   else if (!photo.answer) inside.push(made("p", { className: "file", textContent: "…" }));
-  else inside.push(ranks(photo.answer.classes), ...reasons(photo.answer));
+  else inside.push(ranks(photo.answer), ...reasons(photo.answer));
   photo.content.replaceChildren(...inside);
 }
 
-function ranks(classes) {
+// Where the image fits no class, that comes first and the classes are guesses.
+const guesses = (answer) => (answer.none ? answer.classes.slice(1) : answer.classes);
+
+function ranks(answer) {
+  const classes = guesses(answer), most = answer.none ? SHOWN - 1 : SHOWN;
   const trial = described(), place = trial ? classes.findIndex((one) => one.name === trial.name) : -1;
-  const shown = classes.slice(0, SHOWN);
-  const list = made("ol", { className: "ranks" }, ...shown.map((one) => rank(one, place >= 0 && one.name === trial.name)));
-  if (place >= SHOWN) {
-    const row = rank(classes[place], true, ` at place ${place + 1}`);
-    row.classList.add("rest");
-    list.append(row);
+  const shown = classes.slice(0, most).map((one) => rank(one, place >= 0 && one.name === trial.name));
+  if (answer.none) shown.unshift(made("li", {}, made("span", { className: "name", textContent: "None of these" })));
+  const list = made("ol", { className: answer.none ? "ranks unsure" : "ranks" }, ...shown);
+  if (place >= most) {
+    const last = rank(classes[place], true, ` at place ${place + 1}`);
+    last.classList.add("rest");
+    list.append(last);
   }
   return list;
 }
@@ -104,12 +109,25 @@ function rank(one, onTrial, where = "") {
   return made("li", { className: isNew ? "new" : "" }, bar, name, made("span", { className: "percent", textContent: percent(one.confidence) }));
 }
 
+// Contributions with bars from a line in the middle; those shown, all others and their sum add up.
 function reasons(answer) {
-  const sides = [["for", "+", answer.speaks_for], ["against", "−", answer.speaks_against]];
-  const rows = sides.flatMap(([side, sign, found]) => found.map((one) => {
-    const text = `${attribute(one.attribute)} ${short(one.value)} (usually ${short(one.usual)})`;
-    return made("li", { className: side }, made("b", { textContent: sign }), text);
-  }));
-  const heading = `What speaks for and against “${readable(answer.classes[0].name)}”:`;
-  return rows.length ? [made("p", { className: "why", textContent: heading }), made("ul", { className: "reasons" }, ...rows)] : [];
+  const named = [...answer.speaks_for, ...answer.speaks_against.toReversed()];
+  if (!named.length) return [];
+  const others = state.semantics.startsWith("both") ? "all else" : "all other attributes";
+  const widest = Math.max(...[...named.map((one) => one.contribution), answer.others, answer.total].map(Math.abs));
+  const rows = named.map((one) => reason(attribute(one.attribute), one.contribution, widest, `${short(one.value)} (usually ${short(one.usual)})`));
+  rows.push(reason(others, answer.others, widest), reason("over an average class", answer.total, widest));
+  rows.at(-1).classList.add("total");
+  const heading = `What speaks for and against “${readable(guesses(answer)[0].name)}”:`;
+  return [made("p", { className: "why", textContent: heading }), made("ul", { className: "reasons" }, ...rows)];
+}
+
+function reason(text, contribution, widest, values = "") {
+  const bar = made("span", { className: "share" }), size = 50 * Math.abs(contribution) / (widest || 1);
+  bar.style.width = `${size}%`;
+  bar.style.left = `${contribution < 0 ? 50 - size : 50}%`;
+  const name = made("span", { className: "what" }, text, made("span", { className: "values", textContent: values && ` ${values}` }));
+  const digits = widest > 0 ? Math.min(Math.max(2 - Math.floor(Math.log10(widest)), 0), 9) : 0; // all to one place, so that they visibly add up
+  const number = made("span", { className: "number", textContent: signed(contribution, digits) });
+  return made("li", { className: contribution < 0 ? "against" : "for" }, name, made("span", { className: "scale" }, bar), number);
 }

@@ -17,8 +17,9 @@ export function say(text, wrong = false) {
 }
 
 export const readable = (name) => name.replace(/^\d+\.(?=\D)/, "").replace(/[-_+.\s]+/g, " ").trim() || name;
-export const attribute = (name) => name.replace(/::/, ": ").replace(/_/g, " ");
+export const attribute = (name) => name.replace(/^has_(?=.)/, "").replace(/::/, ": ").replace(/_/g, " ");
 export const short = (number) => (Math.abs(number) >= 100 ? number.toFixed(0) : Number(number.toPrecision(3)).toString());
+export const signed = (number, digits) => (number < 0 ? "−" : "+") + Math.abs(number).toFixed(digits);
 export const percent = (share) => (share >= 0.995 ? Math.floor(share * 100) : share < 0.0995 ? (share * 100).toFixed(1) : Math.round(share * 100)) + " %";
 
 export async function ask(address, options = {}, tries = 6) {
