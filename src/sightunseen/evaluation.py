@@ -1,15 +1,33 @@
-"""The paper's three numbers and more: T1 among unseen classes; U, S, H among all; AUSUC over every bias."""
+"""The paper's three numbers and more: T1 among unseen classes; U, S, H among all; AUSUC over every bias; ECE."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sightunseen.calibration import Calibration, calibrate, probabilities
 from sightunseen.classes import Labels
 from sightunseen.dataset import Fold, Split, ZeroShotDataset
 from sightunseen.errors import DataError
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.metrics import SeenUnseenCurve, accuracy_by_class, harmonic_mean, per_class_accuracy, seen_unseen_curve
+from sightunseen.metrics import (
+    SeenUnseenCurve,
+    accuracy_by_class,
+    harmonic_mean,
+    per_class_accuracy,
+    reliability,
+    seen_unseen_curve,
+)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Test images of unseen and seen classes, and their scores among all classes."""
+
+    scores: NDArray[np.float32]  # (n, c)
+    truth: Labels  # (n,)
+    candidates: Labels  # (c,), sorted
 
 
 @dataclass(frozen=True)
@@ -21,6 +39,8 @@ class Evaluation:
     S: float | None  # per-class accuracy on seen classes, among all classes
     H: float | None  # harmonic mean of U and S
     AUSUC: float | None  # area under the seen-unseen curve
+    ECE: float  # expected calibration error of the probabilities among all classes
+    scored: Scored = field(repr=False)
     by_class: dict[str, dict[Any, float]] = field(default_factory=dict)  # zsl, unseen, seen -> label -> accuracy
     curve: SeenUnseenCurve | None = None
 
@@ -50,14 +70,35 @@ def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluat
         predicted = candidates[scores.argmax(axis=1)]
         s = 100 * per_class_accuracy(y, predicted)
         by_class["seen"] = accuracy_by_class(y, predicted)
-    if unseen is not None and seen is not None and u is not None and s is not None:
-        h = harmonic_mean(u, s)
-        both = np.concatenate([unseen[0], seen[0]]), np.concatenate([unseen[1], seen[1]])
-        curve = seen_unseen_curve(*both, candidates, model.seen_classes_)
-        area = 100 * curve.area
-    if unseen is None and seen is None:
+    parts = [part for part in (unseen, seen) if part is not None]
+    if not parts:
         raise DataError("there are no test images to evaluate on. Mark some in a 'split' column as test_seen and test_unseen.")
-    return Evaluation(t1, u, s, h, area, by_class, curve)
+    scored = Scored(np.concatenate([scores for scores, _ in parts]), np.concatenate([y for _, y in parts]), candidates)
+    if u is not None and s is not None:
+        h = harmonic_mean(u, s)
+        curve = seen_unseen_curve(scored.scores, scored.truth, candidates, model.seen_classes_)
+        area = 100 * curve.area
+    return Evaluation(t1, u, s, h, area, _calibration_error(scored, model.temperature_), scored, by_class, curve)
+
+
+def measure(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> dict[str, Any]:
+    """T1, U, S, H, AUSUC, and the penalty on seen classes at which H is best, with that H; on a fold also a calibration."""
+    result = evaluate(model, data)
+    measured: dict[str, Any] = dict(result.summary())
+    if result.curve is not None:
+        further = result.curve.best_bonus()
+        measured["best_penalty"] = model.seen_penalty + further
+        measured["H_at_best_penalty"] = round(100 * harmonic_mean(*result.curve.at(further)), 2)
+        if isinstance(data, Fold):
+            measured["calibration"] = asdict(_calibration(result.scored, model, further))
+    return measured
+
+
+def _calibration(scored: Scored, model: ZeroShotClassifier, further: float) -> Calibration:
+    """What fits the scores once the penalty on seen classes is larger by ``further``."""
+    seen = np.isin(scored.candidates, model.seen_classes_)
+    scores = scored.scores - further * seen.astype(np.float32)
+    return calibrate(scores, scored.truth, scored.candidates, scored.candidates[~seen])
 
 
 def zsl_accuracy(model: ZeroShotClassifier, X: Any, y: Labels) -> float:
@@ -68,6 +109,12 @@ def zsl_accuracy(model: ZeroShotClassifier, X: Any, y: Labels) -> float:
     """
     # Not by score: a pipeline's would drop the candidates without a word.
     return per_class_accuracy(y, model.predict(X, candidates=np.unique(y)))
+
+
+def _calibration_error(scored: Scored, temperature: float) -> float:
+    """In percent, every image counting the same."""
+    right = scored.candidates[scored.scores.argmax(axis=1)] == scored.truth
+    return 100 * reliability(probabilities(scored.scores, temperature).max(axis=1), right).error
 
 
 def _scored(model: ZeroShotClassifier, split: Split, candidates: Labels) -> tuple[Any, Labels] | None:

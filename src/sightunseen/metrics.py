@@ -1,4 +1,4 @@
-"""The field's metrics: per-class accuracy, harmonic mean, and the seen-unseen curve with its area."""
+"""The field's metrics: per-class accuracy, harmonic mean, the seen-unseen curve with its area, and calibration error."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -109,6 +109,48 @@ def seen_unseen_curve(scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLik
 def ausuc(scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLike, seen: ArrayLike) -> float:
     """The area under the seen-unseen curve."""
     return seen_unseen_curve(scores, y_true, candidates, seen).area
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The images whose confidence is above ``lower`` and at most ``upper``."""
+
+    lower: float
+    upper: float
+    images: int
+    confidence: float  # their mean
+    accuracy: float  # the share of them that is right
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Confidence against accuracy, for the bins that hold images."""
+
+    bins: tuple[Bin, ...]
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error (Guo et al., ICML 2017, Eq. 3): the mean gap of the bins, weighted by images."""
+        gaps = sum(part.images * abs(part.accuracy - part.confidence) for part in self.bins)
+        return gaps / sum(part.images for part in self.bins)
+
+
+def reliability(confidence: ArrayLike, right: ArrayLike, n_bins: int = 10) -> Reliability:
+    """Sort images into ``n_bins`` bins of confidence, equally wide between 0 and 1.
+
+    ``confidence`` (n,) is that of the answers, ``right`` (n,) says which of them are.
+    """
+    confidence, right = np.asarray(confidence, dtype=np.float64), np.asarray(right)
+    if not len(confidence):
+        raise DataError("there are no images to measure confidence on. Ask the model about at least one.")
+    edges = np.arange(n_bins + 1) / n_bins
+    place = np.digitize(confidence, edges[1:-1], right=True)  # (n,)
+    bins = []
+    for number in np.unique(place).tolist():
+        inside = place == number
+        numbers = float(confidence[inside].mean()), float(right[inside].mean())
+        bins.append(Bin(float(edges[number]), float(edges[number + 1]), int(inside.sum()), *numbers))
+    return Reliability(tuple(bins))
 
 
 def _best(scores: Floats, labels: NDArray[Any], y_true: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:

@@ -1,20 +1,22 @@
-"""Ranked answers: the best classes of each image with their confidence, streamed to a file."""
+"""Ranked answers: the best classes of each image with their confidence, or none of them, streamed to a file."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sightunseen.calibration import NONE, probabilities
 from sightunseen.errors import SettingsError
 from sightunseen.files import written_atomically
 from sightunseen.methods import ZeroShotClassifier
 
-ENDINGS = (".csv", ".json", ".parquet")
+ENDINGS = (".csv", ".json", ".jsonl", ".parquet")
 BLOCK = 4096  # images answered at a time
 COLUMNS = ("path", "rank", "class", "confidence", "seen")
+REASONS = ("speaks_for", "speaks_against")  # columns that ``ranked`` adds where it is told how to explain
 
 Batch = dict[str, NDArray[Any]]  # the columns, one row an image and rank
 
@@ -25,34 +27,57 @@ def ranked(
     names: NDArray[Any] | None = None,
     top: int = 1,
     candidates: ArrayLike | str | None = None,
+    none: bool = True,
+    explain: Callable[[Any, NDArray[Any]], Batch] | None = None,
 ) -> Iterator[Batch]:
     """The ``top`` best classes of each image, best first, a block of images at a time.
 
-    ``X`` is (n, d), in memory or mapped from a file; images without ``names`` are called by the number of their row.
+    ``X`` is (n, d), in memory or mapped from a file; images without ``names`` are called by the number of their row. Where
+    the model is calibrated and even the best class fits badly, the first answer is ``NONE``, as likely as that class is not,
+    and the classes follow it as guesses; unless ``none`` is False. ``explain`` makes more columns, of text (n,), of a block of
+    images (n, d) and their best classes (n,): they stand in the rows of those and are empty in others.
     """
     if top < 1:
         raise SettingsError(f"top must be at least 1; got {top}.")
     labels = model.candidates(candidates)
-    k = min(top, len(labels))
-    seen = np.isin(labels, model.seen_classes_)
+    answers = np.append(labels.astype(object), NONE)
+    seen = np.append(np.isin(labels, model.seen_classes_), False)
     for start in range(0, max(len(X), 1), BLOCK):
-        confidence = model.predict_proba(X[start : start + BLOCK], labels)
-        best = np.argsort(-confidence, axis=1, kind="stable")[:, :k]  # (n, k)
+        block = X[start : start + BLOCK]
+        scores = model.decision_function(block, labels)
+        is_none = model.is_none(scores, labels) & none
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
+        places = np.column_stack([np.full(len(best), len(labels)), best])  # (n, 1 + k): NONE, then the classes
+        given = np.ones(places.shape, dtype=bool)
+        given[:, 0], given[is_none, top:] = is_none, False
+        confidence = probabilities(scores, model.temperature_)
+        confidence = np.column_stack([confidence, 1 - confidence.max(axis=1)])
         called = np.arange(start, start + len(best)).astype(str) if names is None else names[start : start + BLOCK]
-        yield {
-            "path": np.repeat(called, k),
-            "rank": np.tile(np.arange(1, k + 1), len(best)),
-            "class": labels[best].ravel(),
-            "confidence": np.take_along_axis(confidence, best, axis=1).ravel(),
-            "seen": seen[best].ravel(),
+        batch = {
+            "path": np.repeat(called, given.sum(axis=1)),
+            "rank": given.cumsum(axis=1)[given],
+            "class": answers[places[given]],
+            "confidence": np.take_along_axis(confidence, places, axis=1)[given],
+            "seen": seen[places[given]],
         }
+        if explain is not None:
+            batch |= {name: _beside_best(texts, given) for name, texts in explain(block, labels[best[:, 0]]).items()}
+        yield batch
 
 
-def write_predictions(path: Path, batches: Iterator[Batch]) -> int:
-    """Write ranked answers as ``.csv``, ``.json`` or ``.parquet``; returns the number of rows."""
+def _beside_best(texts: NDArray[Any], given: NDArray[np.bool_]) -> NDArray[Any]:
+    """The column that holds the text of each image (n,) in the row of its best class; (n, 1 + k) are the rows given."""
+    cells = np.full(given.shape, "", dtype=object)
+    cells[:, 1] = texts
+    return cells[given]
+
+
+def write_predictions(path: Path, batches: Iterator[Batch], columns: Sequence[str] = COLUMNS) -> int:
+    """Write rows of ranked answers as ``.csv``, ``.json``, ``.jsonl`` (JSON Lines) or ``.parquet``; returns their number."""
     check_ending(path)
+    write = _write_json if path.suffix in (".json", ".jsonl") else _write_table
     with written_atomically(path) as temporary:
-        return _write_json(temporary, batches) if path.suffix == ".json" else _write_table(temporary, path.suffix, batches)
+        return write(temporary, path.suffix, batches, columns)
 
 
 def check_ending(path: Path) -> None:
@@ -61,36 +86,49 @@ def check_ending(path: Path) -> None:
         raise SettingsError(f"{path} must end in {', '.join(ENDINGS)}; got '{path.suffix}'.")
 
 
-def _write_table(path: Path, ending: str, batches: Iterator[Batch]) -> int:
+def _write_table(path: Path, ending: str, batches: Iterator[Batch], columns: Sequence[str]) -> int:
     import pyarrow
     from pyarrow import csv, parquet
 
-    kinds = (pyarrow.string(), pyarrow.int64(), pyarrow.string(), pyarrow.float32(), pyarrow.bool_())
-    schema = pyarrow.schema(list(zip(COLUMNS, kinds, strict=True)))
+    kinds = {"rank": pyarrow.int64(), "confidence": pyarrow.float32(), "seen": pyarrow.bool_()}
+    schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in columns])
     make = csv.CSVWriter if ending == ".csv" else parquet.ParquetWriter
     rows = 0
     with make(str(path), schema) as writer:
-        for batch in batches:
-            table = pyarrow.table(_as_text(batch), schema=schema)
+        for batch in _gathered(batches):
+            table = pyarrow.table(_as_text(batch, columns), schema=schema)
             writer.write_table(table)
             rows += len(table)
     return rows
 
 
-def _as_text(batch: Batch) -> Batch:
+def _gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """The same rows, many at a time: what a file notes of each piece stays in memory until it is closed."""
+    waiting: list[Batch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(len(each["rank"]) for each in waiting) >= BLOCK:
+            yield {name: np.concatenate([each[name] for each in waiting]) for name in batch}
+            waiting = []
+    if waiting:
+        yield {name: np.concatenate([each[name] for each in waiting]) for name in waiting[0]}
+
+
+def _as_text(batch: Batch, columns: Sequence[str]) -> Batch:
     """Names and labels as text, whatever they were: the same answer in every format."""
-    return {name: batch[name].astype(str) if name in ("path", "class") else batch[name] for name in COLUMNS}
+    return {name: batch[name].astype(str) if name in ("path", "class") else batch[name] for name in columns}
 
 
-def _write_json(path: Path, batches: Iterator[Batch]) -> int:
-    rows = 0
+def _write_json(path: Path, ending: str, batches: Iterator[Batch], columns: Sequence[str]) -> int:
+    """One object a row: a list of them, or a line each."""
+    listed, rows = ending == ".json", 0
     with open(path, "w", encoding="utf-8") as file:
-        file.write("[")
+        file.write("[" if listed else "")
         for batch in batches:
-            columns = _as_text(batch)
-            for values in zip(*(columns[name].tolist() for name in COLUMNS), strict=True):
-                file.write(",\n" if rows else "\n")
-                json.dump(dict(zip(COLUMNS, values, strict=True)), file, ensure_ascii=False)
+            texts = _as_text(batch, columns)
+            for values in zip(*(texts[name].tolist() for name in columns), strict=True):
+                row = json.dumps(dict(zip(columns, values, strict=True)), ensure_ascii=False)
+                file.write(f"{',' if rows else ''}\n{row}" if listed else f"{row}\n")
                 rows += 1
-        file.write("\n]\n")
+        file.write("\n]\n" if listed else "")
     return rows

@@ -12,11 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
-from sightunseen.checks import check_choice, check_whole
+from sightunseen.checks import check_choice
 from sightunseen.data.doctor import Finding, notable
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
@@ -25,6 +23,7 @@ from sightunseen.methods import AdaptableClassifier, TrainedClassifier, ZeroShot
 from sightunseen.methods.cvc import CVC
 from sightunseen.methods.transductive import Adaptation
 from sightunseen.records import RunRecord
+from sightunseen.seeds import check_seeds, of_seeds, over_seeds, seed_of
 from sightunseen.selection import BestOnTest, Fixed, OnValidationClasses, Selection
 from sightunseen.training import Hook, Run, train_together
 from sightunseen.trials import Choice, fit_together, of_seed
@@ -46,21 +45,24 @@ def run_training(
     n_folds: int = 1,
     points: int = 10,
     n_seeds: int = 1,
+    seed: int = 0,
     findings: Iterable[Finding] = (),
     hooks: Sequence[Hook] = (),
 ) -> Method:
     """Train ``model`` on ``data`` under a protocol; the run record is its ``record_``.
 
     ``n_seeds`` models, from ``model.seed`` up, make as many choices of their own and are trained together; the one of the
-    first seed is returned, and its record has the results of all. ``workspace`` is a folder for what must outlive an
-    interruption; the caller removes it when the model is saved.
+    first seed is returned, and its record has the results of all. Where a method draws nothing at random its seeds are those
+    of the folds and held-out images that it is chosen on, from ``seed`` up. ``workspace`` is a folder for what must outlive
+    an interruption; the caller removes it when the model is saved.
     """
     _check_protocol(protocol, data, select, grid)
-    check_whole("n_seeds", n_seeds, 1)
+    check_seeds(model, n_seeds, select)
     started = time.monotonic()
-    models = [model, *(clone(model).set_params(seed=_seed(model) + k) for k in range(1, n_seeds))]
+    seed = getattr(model, "seed", seed)
+    models = of_seeds(model, seed, n_seeds)
     if protocol == "honest":
-        selection: Selection = OnValidationClasses(n_folds, points) if select else Fixed()
+        selection: Selection = OnValidationClasses(n_folds, points, seed) if select else Fixed()
         choices = selection.choose(models, data, grid, hooks)
         stages = [FINAL_STAGE + of_seed(models, place) for place in range(n_seeds)]
         fit_together(models, choices, [data] * n_seeds, stages, hooks)
@@ -73,13 +75,13 @@ def run_training(
         kind="train",
         method=type(model).__name__,
         settings=model.get_params(),
-        seed=_seed(model),
+        seed=seed,
         protocol=protocol,
         data=data.describe(),
         selection=choices[0].report,
         findings=notable(findings),
         results=results[0],
-        seeds=_over_seeds(models, choices, results) if n_seeds > 1 else {},
+        seeds=over_seeds(seed, choices, results) if n_seeds > 1 else {},
         history=tuple(getattr(model, "losses_", ())),
         engine=getattr(model, "engine_", ""),
         wall_seconds=round(time.monotonic() - started, 1),
@@ -112,7 +114,7 @@ def run_adaptation(
     if unlabelled is None and not len(data.test_unseen):
         raise DataError("there are no images of unseen classes to adapt to. Give their features (--unlabelled FILE).")
     started = time.monotonic()
-    selection: Selection = OnValidationClasses(n_folds) if protocol == "honest" and select else Fixed()
+    selection: Selection = OnValidationClasses(n_folds, seed=seed_of(model)) if protocol == "honest" and select else Fixed()
     choice = selection.choose_adaptation(model, data, settings or {}, grid, hooks)
     chosen = {**(settings or {}), **choice.settings}
     images = data.test_unseen.X if unlabelled is None else unlabelled
@@ -131,11 +133,12 @@ def run_adaptation(
         adapted = model.adapt(images, data.unseen, **seen, **chosen)
     if choice.seen_penalty is not None:
         adapted.set_params(seen_penalty=choice.seen_penalty)
+    adapted.calibration_ = choice.calibration
     adapted.record_ = RunRecord(
         kind="adapt",
         method=type(adapted).__name__,
         settings={**adapted.get_params(), "adaptation": chosen},
-        seed=chosen.get("seed", _seed(adapted)),
+        seed=chosen.get("seed", seed_of(adapted)),
         protocol="paper" if "paper" in (protocol, model.record_ and model.record_.protocol) else "honest",
         data=data.describe(),
         selection=choice.report,
@@ -170,26 +173,6 @@ def _train_the_authors_way(
     for model, folder in zip(models, folders, strict=True):
         _with_learned_weights_of(type(model).load(folder), model)
     return [Choice({}, report=BestOnTest.report(model.curve_)) for model in models]
-
-
-def _over_seeds(
-    models: Sequence[ZeroShotClassifier], choices: Sequence[Choice], results: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """What came out for each seed, with mean and standard deviation over seeds (of a sample: divided by n - 1)."""
-    names = [name for name, value in results[0].items() if value is not None]
-    columns = {name: [result[name] for result in results] for name in names}
-    return {
-        "seeds": [_seed(model) for model in models],
-        "chosen": [choice.report.get("chosen", {}) for choice in choices],
-        "results": list(results),
-        "mean": {name: round(float(np.mean(column)), 2) for name, column in columns.items()},
-        "std": {name: round(float(np.std(column, ddof=1)), 2) for name, column in columns.items()},
-    }
-
-
-def _seed(model: ZeroShotClassifier) -> int:
-    """The seed of a method; 0 for one that draws nothing at random."""
-    return int(getattr(model, "seed", 0))
 
 
 def _with_learned_weights_of(best: Trained, model: Trained) -> Trained:

@@ -3,15 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from sightunseen.calibration import Calibration
+from sightunseen.classes import ClassTable
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError
 from sightunseen.methods import AdaptableClassifier, ZeroShotClassifier
 from sightunseen.training import Hook, Training
 from sightunseen.trials import POINTS, Choice, Grid, Measurements, Part, Tried, fit_together, try_adaptations, try_settings
+
+Method = TypeVar("Method", bound=ZeroShotClassifier)
 
 
 class Selection:
@@ -24,7 +29,7 @@ class Selection:
         self, models: Sequence[ZeroShotClassifier], data: ZeroShotDataset, grid: Grid | None = None, hooks: Sequence[Hook] = ()
     ) -> list[Choice]:
         """Choose among the settings of the grid for models of several seeds, each for itself."""
-        parts = [self._parts(model, data) for model in models]
+        parts = [self._parts(model, data, place) for place, model in enumerate(models)]
         tried = try_settings(models, parts, grid, self.points, hooks)
         return [self._best(*pair) for pair in zip(tried, parts, strict=True)]
 
@@ -40,8 +45,8 @@ class Selection:
         parts = self._parts(model, data)
         return self._best(try_adaptations(self._fitted(model, parts, hooks), parts, settings, grid, hooks), parts)
 
-    def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset) -> Sequence[Part]:
-        """What is fitted and measured on."""
+    def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset, place: int = 0) -> Sequence[Part]:
+        """What the model is fitted and measured on; ``place`` is its own among those of several seeds."""
         raise NotImplementedError
 
     def _fitted(
@@ -84,10 +89,10 @@ class OnValidationClasses(Selection):
     name: ClassVar[str] = "validation"
     n_folds: int = 1
     points: int = POINTS
-    seed: int | None = None  # of the folds; None: each model's own
+    seed: int | None = None  # of the first model's folds, counted up for those after it; None: each model's own
 
-    def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset) -> Sequence[Part]:
-        folds = data.validation_folds(self.n_folds, getattr(model, "seed", 0) if self.seed is None else self.seed)
+    def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset, place: int = 0) -> Sequence[Part]:
+        folds = data.validation_folds(self.n_folds, getattr(model, "seed", 0) if self.seed is None else self.seed + place)
         if not all(len(fold.test_seen) for fold in folds):
             raise DataError(
                 "choosing on validation classes holds out a fifth of each seen class's images, but every class has a single "
@@ -114,8 +119,9 @@ class OnValidationClasses(Selection):
             "tried": tried,
             "chosen": {**settings, **tasks, "seen_penalty": point["best_penalty"]},
             "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
+            "calibration": point["calibration"],
         }
-        return Choice(settings, point["best_penalty"], point.get("tasks"), report)
+        return Choice(settings, point["best_penalty"], point.get("tasks"), report, Calibration(**point["calibration"]))
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ class OnTestData(Selection):
     name: ClassVar[str] = "oracle"
     points: int = POINTS
 
-    def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset) -> Sequence[Part]:
+    def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset, place: int = 0) -> Sequence[Part]:
         return [data]
 
     def _fitted(
@@ -138,6 +144,25 @@ class OnTestData(Selection):
         settings, point = entry["settings"], dict(_best_on_test(entry["points"]))
         report = {"by": "H on the TEST data (an oracle)", "chosen": {**settings, **point}, "tried": tried}
         return Choice(settings, None, point.get("tasks"), report)
+
+
+def fit_calibrated(model: Method, X: ArrayLike, y: ArrayLike, classes: ClassTable, n_folds: int = 1) -> Method:
+    """Fit any method so that its answers can be trusted; ``calibration_`` says how far.
+
+    The penalty on seen classes, the temperature of the probabilities and the threshold of "none of these" (and the number of
+    tasks, where there are tasks) are chosen on validation classes that are split off from the data; then all of it is fitted.
+
+    Parameters
+    ----------
+    model : its other settings are taken as they are, but for those of a method, such as Foresight, that tries some unasked.
+    X, y : (n, d) features and (n,) labels of the seen classes' images, of at least 4 classes.
+    classes : the class table of seen and unseen classes.
+    n_folds : splits into training and validation classes that the choice is averaged over.
+    """
+    data = ZeroShotDataset.from_arrays(X, y, classes)
+    choices = OnValidationClasses(n_folds).choose([model], data, model.unasked_search())
+    fit_together([model], choices, [data], ["training"])
+    return model
 
 
 def best_point(entry: Mapping[str, Any]) -> dict[str, Any]:

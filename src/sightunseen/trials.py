@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
+from sightunseen.calibration import Calibration
 from sightunseen.dataset import Fold, ZeroShotDataset
-from sightunseen.evaluation import evaluate
+from sightunseen.evaluation import measure
 from sightunseen.methods import AdaptableClassifier, TrainedClassifier, ZeroShotClassifier
 from sightunseen.methods.cvc import CVC
-from sightunseen.metrics import harmonic_mean
 from sightunseen.training import Hook, Run, Training, train_together
 
 POINTS = 10  # along training at which a model is measured
@@ -40,17 +40,6 @@ class Measurements(Hook):
         training.curve.append({"tasks": training.tasks_done, "loss": training.losses[-1][1], **measured})
 
 
-def measure(model: ZeroShotClassifier, data: Part) -> dict[str, Any]:
-    """T1, U, S, H, AUSUC, and the penalty on seen classes at which H is best, with that H."""
-    result = evaluate(model, data)
-    measured: dict[str, Any] = dict(result.summary())
-    if result.curve is not None:
-        further = result.curve.best_bonus()
-        measured["best_penalty"] = model.seen_penalty + further
-        measured["H_at_best_penalty"] = round(100 * harmonic_mean(*result.curve.at(further)), 2)
-    return measured
-
-
 @dataclass(frozen=True)
 class Choice:
     """What was chosen (None: nothing), and how: ``report`` goes into the record."""
@@ -59,6 +48,7 @@ class Choice:
     seen_penalty: float | None = None
     stop_after: int | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
 
 
 def try_settings(
@@ -176,6 +166,8 @@ def fit_together(
                 model.fit(parts[place].train.X, parts[place].train.y, parts[place].classes)
 
     train_together(runs())
+    for model, choice in zip(models, choices, strict=True):
+        model.calibration_ = choice.calibration
 
 
 def of_seed(models: Sequence[ZeroShotClassifier], place: int) -> str:
@@ -187,6 +179,13 @@ def _means(curves: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]
     """The mean of every number over parts, point by point."""
     found = []
     for points in zip(*curves, strict=True):
-        mean: dict[str, Any] = {name: float(np.mean([point[name] for point in points])) for name in points[0]}
+        mean = _mean(points)
         found.append(mean | ({"tasks": points[0]["tasks"]} if "tasks" in mean else {}))
     return found
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    """The mean of numbers, or of each number in a mapping; None where one of them is."""
+    if isinstance(values[0], Mapping):
+        return {name: _mean([value[name] for value in values]) for name in values[0]}
+    return None if any(value is None for value in values) else float(np.mean(values))

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyarrow import parquet
 
 from sightunseen.cli.demo import SETTINGS
 from sightunseen.dataset import ZeroShotDataset
+from sightunseen.methods import load_model
 
 Run = Callable[[str], tuple[int, str, str]]
 
@@ -227,7 +229,11 @@ def test_the_next_command_that_train_proposes_works(run: Run, desk: Path, data: 
 def test_evaluate_prints_one_json_object_or_a_table_of_the_same_numbers(run: Run, desk: Path) -> None:
     found = json.loads(succeed(run, "evaluate model data --json"))
     table = succeed(run, "evaluate model data")
-    assert {*NUMBERS, "protocol"} == set(found)
+    assert {*NUMBERS, "ECE", "protocol"} == set(found)
+    said = re.search(r"^ECE ([\d.]+)", table, re.MULTILINE)
+    assert said is not None
+    assert float(said[1]) == pytest.approx(found["ECE"], abs=0.051)
+    assert "calibrated on validation classes: temperature" in table
     rows = [line.split() for line in table.splitlines() if re.fullmatch(r"(\s+[\d.]+){5}\s*", line)]
     assert [float(word) for word in rows[0]] == [pytest.approx(found[name], abs=0.051) for name in NUMBERS]
 
@@ -337,7 +343,7 @@ def test_predictions_are_the_same_in_every_format(run: Run, desk: Path) -> None:
 
 
 def test_the_answers_are_ranked_by_confidence(run: Run, desk: Path) -> None:
-    succeed(run, "predict model data/features.npz --top 99 --out found.json")
+    succeed(run, "predict model data/features.npz --top 99 --never-none --out found.json")
     rows = predictions("found.json")
     assert [row["rank"] for row in rows] == list(range(1, 17)) * 320  # no more classes than there are
     confidence = np.reshape([row["confidence"] for row in rows], (320, 16))
@@ -353,7 +359,7 @@ def test_predictions_give_the_accuracy_that_evaluate_reports(
 ) -> None:
     split = getattr(small_world, among)
     np.save("images.npy", split.X)
-    succeed(run, f"predict model images.npy --candidates {which} --out found.json")
+    succeed(run, f"predict model images.npy --candidates {which} --never-none --out found.json")
     right = np.array([row["class"] for row in predictions("found.json")]) == split.y
     by_class = [right[split.y == label].mean() for label in np.unique(split.y)]
     found = json.loads(succeed(run, "evaluate model data --json"))
@@ -365,7 +371,7 @@ def test_candidates_bound_the_answers(run: Run, desk: Path, small_world: ZeroSho
     Path("few.txt").write_text("\n".join(wanted) + "\n\n", "utf-8")
     kinds = {"seen": set(small_world.seen), "unseen": set(small_world.unseen), "few.txt": set(wanted)}
     for which, allowed in kinds.items():
-        succeed(run, f"predict model data/features.npz --top 16 --candidates {which} --out found.json")
+        succeed(run, f"predict model data/features.npz --top 16 --candidates {which} --never-none --out found.json")
         rows = predictions("found.json")
         assert {row["class"] for row in rows} == allowed
         assert {row["class"] for row in rows if row["seen"]} == allowed & set(small_world.seen)
@@ -373,11 +379,42 @@ def test_candidates_bound_the_answers(run: Run, desk: Path, small_world: ZeroSho
 
 def test_a_candidate_listed_twice_is_one_candidate_or_refused(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     Path("twice.txt").write_text(f"{small_world.seen[0]}\n{small_world.seen[1]}\n{small_world.seen[0]}\n", "utf-8")
-    code, _, err = run("predict model data/features.npz --top 3 --candidates twice.txt --out found.json")
+    code, _, err = run("predict model data/features.npz --top 3 --candidates twice.txt --never-none --out found.json")
     if code == 0:
         assert [row["rank"] for row in predictions("found.json")] == [1, 2] * 320
     else:
         assert (code, small_world.seen[0] in err) == (2, True), err
+
+
+def test_an_image_that_fits_no_class_is_none_of_these_unless_a_class_is_wanted(
+    run: Run, desk: Path, small_world: ZeroShotDataset
+) -> None:
+    calibration = json.loads(Path("model/model.json").read_text("utf-8"))["content"]["calibration"]
+    assert calibration == record("model")["selection"]["calibration"]
+    model = load_model("model")
+    median = float(np.median(model.decision_function(small_world.features).max(axis=1)))
+    model.calibration_ = replace(model.calibration_, none_below=median)
+    model.save("careful")
+    for option, best in (("", "found"), ("--never-none", "named")):
+        succeed(run, f"predict careful data/features.npz --top 2 {option} --out {best}.json")
+    found, named = predictions("found.json"), predictions("named.json")
+    assert [row["path"] for row in found] == [row["path"] for row in named]
+    assert "none of these" not in {row["class"] for row in named}
+    assert sum(row["class"] == "none of these" for row in found) == 160
+    for row, guess, alone in zip(found[::2], found[1::2], named[::2], strict=True):
+        if row["class"] == "none of these":
+            assert (row["rank"], row["seen"], guess["class"]) == (1, False, alone["class"])
+            assert row["confidence"] == pytest.approx(1 - alone["confidence"], abs=1e-6)
+        else:
+            assert row == alone
+
+
+def test_with_given_settings_nothing_is_calibrated(run: Run, desk: Path) -> None:
+    out = succeed(run, f"train data --out new --select none {QUICK}")
+    assert "calibrated" not in out
+    succeed(run, "predict new data/features.npz --out found.json")
+    assert "none of these" not in {row["class"] for row in predictions("found.json")}
+    assert "calibrated on validation classes" in succeed(run, f"train data --out other {QUICK}")
 
 
 def test_predictions_carry_the_names_of_the_images(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
@@ -390,7 +427,7 @@ def test_predictions_carry_the_names_of_the_images(run: Run, desk: Path, small_w
 
 
 def test_without_a_file_the_first_predictions_are_printed(run: Run, desk: Path) -> None:
-    out = succeed(run, "predict model data/features.npz")
+    out = succeed(run, "predict model data/features.npz --never-none")
     assert sum("thing " in line for line in out.splitlines()) == 50
     assert "320" in out
     assert not list(desk.glob("*.csv"))

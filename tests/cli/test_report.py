@@ -121,7 +121,7 @@ def test_other_data_than_it_was_trained_on_are_no_reason_to_train_again(run: Run
     np.savez("data/features.npz", **{**arrays, "X": arrays["X"] + np.float32(0.01)})
     code, _, err = run("report model data --out page.html")
     assert code == 0
-    assert "was not trained on features features.npz" in err
+    assert "differ from what the model was trained on: features features.npz" in err
     assert "training is not repeated" in err
     assert "spaces" not in sections("page.html")
 

@@ -1,15 +1,18 @@
 """Predict the classes of images, best first, with a confidence."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from sightunseen.analyses.reasons import Reason
     from sightunseen.predictions import Batch
 
 SHOWN = 50  # rows printed where no file is asked for
+TOGETHER = 1024  # photos explained at a time: those of one class take hardly longer than one of them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--candidates", default="all", metavar="WHICH", help="all (default), unseen, seen, or a text file with one label a line"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help=".csv, .json or .parquet; without it a table is printed")
+    parser.add_argument("--never-none", action="store_true", help="always name a class, even where none of them fits")
+    what = "add the attributes that speak most for the best class and most against it (default: 3 each)"
+    parser.add_argument("--reasons", type=positive, nargs="?", const=3, metavar="N", help=what)
+    what = ".csv, .json, .jsonl or .parquet; without it a table is printed"
+    parser.add_argument("--out", type=Path, metavar="FILE", help=what)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,9 +47,10 @@ def run(args: argparse.Namespace) -> int:
     candidates = candidates_of(args.candidates, model)
     if is_photos(args.images):
         return _of_photos(args, model, candidates)
-    features, names = load_images(args.images, model)
+    features, names = load_images(args.images, model, streamed=True)
     try:
-        _answer(ranked(model, features, names, args.top, candidates), len(features), args.out)
+        answers = ranked(model, features, names, args.top, candidates, not args.never_none, _explaining(args, model))
+        _answer(answers, len(features), args)
     except DataError as error:
         raise DataError(f"{args.images}: {error}") from error
     return 0
@@ -50,41 +58,83 @@ def run(args: argparse.Namespace) -> int:
 
 def _of_photos(args: argparse.Namespace, model: Any, candidates: Any) -> int:
     """Answer photos as their features come, so that memory stays flat over any number of them."""
-    import numpy as np
-
     from sightunseen.cli._data import open_for_photos
     from sightunseen.cli._photos import PhotoProgress
     from sightunseen.data.photo_lists import list_photos
     from sightunseen.features.extract import extract
     from sightunseen.predictions import ranked
 
-    photos, backbone = list_photos(args.images), open_for_photos(None, model)
+    photos, backbone, explain = list_photos(args.images), open_for_photos(None, model), _explaining(args, model)
+    options = args.top, candidates, not args.never_none, explain
     with PhotoProgress(backbone.name) as progress:
-        found = progress.watched(extract(photos.paths, backbone, tell=progress.say), len(photos))
+        found = progress.watched(extract(photos.fresh_paths(), backbone, tell=progress.say), len(photos))
         answers = (
             answer
-            for batch in found
-            if len(batch.paths)
-            for answer in ranked(model, batch.features, np.array([str(path) for path in batch.paths]), args.top, candidates)
+            for features, names in _gathered(found, 1 if explain is None else TOGETHER)
+            for answer in ranked(model, features, names, *options)
         )
-        _answer(answers, len(photos), args.out)
+        _answer(answers, len(photos), args)
     return 0
 
 
-def _answer(answers: "Iterator[Batch]", images: int, out: Path | None) -> None:
+def _gathered(batches: "Iterable[Any]", least: int) -> "Iterator[tuple[Any, Any]]":
+    """Features (n, d) and names (n,) of at least so many photos at a time, but for the last."""
+    import numpy as np
+
+    features: list[Any] = []
+    names: list[str] = []
+    for batch in batches:
+        features.append(batch.features)
+        names += map(str, batch.paths)
+        if len(names) >= least:
+            yield np.concatenate(features), np.array(names)
+            features, names = [], []
+    if names:
+        yield np.concatenate(features), np.array(names)
+
+
+def _explaining(args: argparse.Namespace, model: Any) -> "Callable[[Any, Any], Batch] | None":
+    """What gives the reasons for the best classes of images, where reasons are asked for."""
+    import numpy as np
+
+    from sightunseen.analyses.reasons import Explainer
+    from sightunseen.predictions import REASONS
+    from sightunseen.report.names import readable_attribute
+
+    if args.reasons is None:
+        return None
+    explainer = Explainer(model, args.reasons)
+    if not explainer.speaks:
+        print("note: reasons need attributes, and this model knows its classes by text: there are none.", file=sys.stderr)
+
+    def shown(reasons: "Iterable[Reason]") -> str:
+        return "; ".join(f"{readable_attribute(one.attribute)} {one.contribution:+.3g}" for one in reasons)
+
+    def explain(X: Any, labels: Any) -> "Batch":
+        found = explainer(X, labels) if explainer.speaks else []
+        texts = [(shown(one.speaks_for), shown(one.speaks_against)) for one in found] or [("", "")] * len(labels)
+        return dict(zip(REASONS, np.array(texts, dtype=object).reshape(-1, 2).T, strict=True))
+
+    return explain
+
+
+def _answer(answers: "Iterator[Batch]", images: int, args: argparse.Namespace) -> None:
     """Write the answers to a file, or print the first of them."""
     from itertools import islice
 
     from sightunseen.cli._tables import print_table
-    from sightunseen.predictions import COLUMNS, write_predictions
+    from sightunseen.predictions import COLUMNS, REASONS, write_predictions
 
-    if out is not None:
-        print(f"wrote {write_predictions(out, answers):,} rows to {out}, images: {images:,}")
+    columns = COLUMNS if args.reasons is None else COLUMNS + REASONS
+    if args.out is not None:
+        print(f"wrote {write_predictions(args.out, answers, columns):,} rows to {args.out}, images: {images:,}")
         return
-    rows = (row for batch in answers for row in zip(*(batch[name].tolist() for name in COLUMNS), strict=True))
+    rows = (row for batch in answers for row in zip(*(batch[name].tolist() for name in columns), strict=True))
     shown = [
-        (path, rank, label, round(100 * confidence, 1), seen) for path, rank, label, confidence, seen in islice(rows, SHOWN)
+        (path, rank, label, round(100 * confidence, 1), *others)
+        for path, rank, label, confidence, *others in islice(rows, SHOWN)
     ]
-    print_table("Predictions", ["path", "rank", "class", "confidence %", "seen"], shown)
+    heads = [{"confidence": "confidence %"}.get(name, name.replace("_", " ")) for name in columns]
+    print_table("Predictions", heads, shown, paths="path")
     if next(rows, None) is not None:
         print(f"these are the first {SHOWN} rows, of {images:,} images; give --out FILE for all of them")
