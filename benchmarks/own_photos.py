@@ -1,6 +1,6 @@
 """Accuracy on photos: real descriptions of classes beside random ones, which say nothing.
 
-python benchmarks/own_photos.py ../shared/grocery-images --semantics names --method ESZSL CVC --seeds 3
+python benchmarks/own_photos.py ../shared/grocery-images --semantics names --method Foresight ESZSL CVC --seeds 3
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("photos", type=Path)
     parser.add_argument("--backbone", default="efficientnet_lite0")
     parser.add_argument("--semantics", default="auto")
-    parser.add_argument("--method", nargs="+", default=["ESZSL", "CVC"])
+    parser.add_argument("--method", nargs="+", default=["Foresight", "ESZSL", "CVC"])
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     data = load_photos(args.photos, open_backbone(args.backbone), semantics=args.semantics)
@@ -55,7 +55,7 @@ def _results(kind: Any, data: ZeroShotDataset, seed: int) -> dict[str, Any]:
     settings = {"seed": seed} if "seed" in kind._get_param_names() else {}
     grid = {name: list(values) for name, values in kind.search_space.items()}
     with tempfile.TemporaryDirectory() as folder:
-        model = run_training(kind(**settings), data, Path(folder), grid=grid)
+        model = run_training(kind(**settings), data, Path(folder), grid=grid, seed=seed)
     return dict(model.record_.results)
 
 

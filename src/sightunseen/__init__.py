@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     from sightunseen.evaluation import Evaluation, evaluate, zsl_accuracy
     from sightunseen.methods import load_model
     from sightunseen.methods.cvc import CVC
+    from sightunseen.methods.foresight import Foresight
     from sightunseen.presets import preset
+    from sightunseen.selection import fit_calibrated
 
 _HOMES = {
     "CVC": "methods.cvc",
     "ClassTable": "classes",
     "Evaluation": "evaluation",
+    "Foresight": "methods.foresight",
     "ZeroShotDataset": "dataset",
     "evaluate": "evaluation",
+    "fit_calibrated": "selection",
     "load_classes": "data.tables",
     "load_features": "data.tables",
     "load_gbu": "data.gbu",
@@ -39,8 +43,10 @@ __all__ = [  # noqa: RUF022 - by name, the version last
     "CVC",
     "ClassTable",
     "Evaluation",
+    "Foresight",
     "ZeroShotDataset",
     "evaluate",
+    "fit_calibrated",
     "load_classes",
     "load_features",
     "load_gbu",

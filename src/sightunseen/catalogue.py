@@ -51,6 +51,7 @@ CARDS: dict[str, Card] = {
     "f-CLSWGAN": Card("FCLSWGAN", INDUCTIVE, "Xian et al., Feature generating networks, CVPR", 2018, 49),
     "CN-ZSL": Card("CNZSL", INDUCTIVE, "Skorokhodov & Elhoseiny, Class normalization for zero-shot learning, ICLR", 2021, 5),
     "CVC": Card("CVC", INDUCTIVE, _CVC, 2019, 33),
+    "Foresight": Card("Foresight", INDUCTIVE, "sightunseen: an infinitely wide generator of Gaussian classes", 2026, 1),
     "Projection": Card("Projection", INDUCTIVE, _CVC, 2019, 60, ablation=True),
     "ALE-tran": Card("ALE", TRANSDUCTIVE, "Xian et al., Zero-shot learning: a comprehensive evaluation, TPAMI", 2018, 3),
     "GFZSL-tran": Card("GFZSL", TRANSDUCTIVE, "Verma & Rai, A simple exponential family framework, ECML", 2017, 4),
@@ -58,6 +59,7 @@ CARDS: dict[str, Card] = {
     "QFSL": Card("QFSL", TRANSDUCTIVE, "Song et al., Transductive unbiased embedding, CVPR", 2018, 9),
     "CVC-tran-XE": Card("CVC", TRANSDUCTIVE, _CVC, 2019, 60, {"loss": "xe"}),
     "CVC-tran-GXE": Card("CVC", TRANSDUCTIVE, _CVC, 2019, 61, {"loss": "gxe"}),
+    "Foresight-tran": Card("Foresight", TRANSDUCTIVE, "sightunseen: the same, adapted by EM", 2026, 3),
 }
 
 

@@ -14,12 +14,19 @@ def check_whole(name: str, value: Any, least: int) -> None:
         raise SettingsError(f"{name} must be a whole number from {least} up; got {value!r}.")
 
 
-def check_number(name: str, value: Any, least: float = -float("inf"), optional: bool = False) -> None:
-    """A finite number from ``least`` up; None, too, where it is optional."""
+def check_number(
+    name: str, value: Any, least: float = -float("inf"), optional: bool = False, most: float = float("inf")
+) -> None:
+    """A finite number from ``least`` to ``most``; None, too, where it is optional."""
     if value is None and optional:
         return
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not least <= value < float("inf"):
-        bound = "" if least == -float("inf") else f" from {least:g} up"
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float, np.number))
+        or not least <= value <= most
+        or np.isinf(value)
+    ):
+        bound = "" if least == -float("inf") else f" from {least:g} {'up' if most == float('inf') else f'to {most:g}'}"
         raise SettingsError(f"{name} must be a number{bound}{' or None' * optional}; got {value!r}.")
 
 

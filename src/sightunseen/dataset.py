@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,8 @@ from sightunseen.randomness import as_generator, derive_seed
 
 Features = NDArray[Any]
 Rows = NDArray[np.intp]
+
+Data = TypeVar("Data", bound="Fold | ZeroShotDataset")
 
 HELD_OUT_PART = 0.2  # of a training class's images, as in the benchmark's own test-seen sets
 
@@ -58,6 +60,11 @@ class Fold:
     def unseen(self) -> Labels:
         """The labels of the fold's validation classes, sorted."""
         return np.unique(self.test_unseen.y)
+
+    def unseen_held_out(self, part: float, seed: int = 0) -> tuple["Fold", "Fold"]:
+        """The fold with some validation classes' images to adapt to, and with the others, a ``part`` of all, to measure on."""
+        kept, held = (replace(self.test_unseen, rows=rows) for rows in _held_out(self.test_unseen.rows, part, seed))
+        return replace(self, test_unseen=kept), replace(self, test_unseen=held)
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,11 @@ class ZeroShotDataset:
         """The same data read through another of its semantics."""
         return replace(self, classes=self.classes.using(semantics))
 
+    def unseen_held_out(self, part: float, seed: int = 0) -> tuple["ZeroShotDataset", "ZeroShotDataset"]:
+        """The data with some unseen classes' test images to adapt to, and with the others, a ``part`` of all, to measure on."""
+        kept, held = _held_out(self.test_unseen_rows, part, seed)
+        return replace(self, test_unseen_rows=kept), replace(self, test_unseen_rows=held)
+
     def validation_folds(self, n_folds: int = 1, seed: int = 0) -> list[Fold]:
         """Folds in which some seen classes play the unseen ones; test images never take part.
 
@@ -205,3 +217,20 @@ class ZeroShotDataset:
             self._split(self.train_rows[np.isin(labels, held_classes)]),
             self.classes.only(np.concatenate([train_classes, held_classes])),
         )
+
+
+def apart(data: Data, hold_out: float, seed: int = 0) -> tuple[Data, Data]:
+    """The data to adapt a model to and the data to measure it on: the same, unless a part of the images is held out."""
+    return cast("tuple[Data, Data]", data.unseen_held_out(hold_out, seed)) if hold_out else (data, data)
+
+
+def _held_out(rows: Rows, part: float, seed: int) -> tuple[Rows, Rows]:
+    """Rows to keep, and a part of them to hold out, drawn without a look at labels."""
+    mixed = as_generator(derive_seed(seed, "unseen images held out")).permutation(rows)
+    size = round(part * len(mixed))
+    if not 0 < size < len(mixed):
+        raise DataError(
+            f"to hold out {part:g} of {len(mixed)} images of unseen classes leaves none on one side. Choose a part between 0 "
+            "and 1, and have more images."
+        )
+    return np.sort(mixed[size:]), np.sort(mixed[:size])

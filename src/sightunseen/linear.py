@@ -1,5 +1,6 @@
 """Scores as linear maps of features, in plain numpy: of a fixed list of classes, and as they are made of class vectors."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ Floats = NDArray[np.float32]
 class Linear:
     """The scores of a fixed list of classes: x . w + b for images x, (x - shift) * factor where the model scales features.
 
-    Where ``normalise`` holds, x then has the length one.
+    Where ``root`` holds, x is of square roots, with the sign of what they are of; where ``normalise`` holds, it then has the
+    length one.
     """
 
     labels: Labels  # (c,)
@@ -30,6 +32,7 @@ class Linear:
     normalise: bool
     shift: Floats | None = None  # (d,)
     factor: Floats | None = None  # (d,)
+    root: bool = False
 
     def scores(self, X: ArrayLike) -> Floats:
         """Scores of features: (n, d) -> (n, c), one column a label."""
@@ -38,6 +41,8 @@ class Linear:
             raise DataError(f"features must be a table with {self.weights.shape[1]} columns; got shape {features.shape}.")
         if self.shift is not None and self.factor is not None:
             features = (features - self.shift) * self.factor
+        if self.root:
+            features = np.sign(features) * np.sqrt(np.abs(features))
         scores = features @ self.weights.T
         if self.normalise:
             scores /= _lengths(features)
@@ -62,7 +67,7 @@ class Linear:
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
                 arrays: dict[str, Any] = dict(content)
-            return cls(**{**arrays, "normalise": bool(arrays["normalise"])})
+            return cls(**{**arrays, **{name: bool(arrays.get(name)) for name in ("normalise", "root")}})
         except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
             raise ModelError(f"{path} cannot be read as linear classifiers: {error}") from error
 
@@ -90,10 +95,11 @@ class ClassifierMap:
     ``dot``: x . w; ``cosine``: scale * cos(x, w); ``distance``: -||x - w||^2 up to ||x||^2, that is x . 2w - ||w||^2.
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[Callable[[NDArray[Any]], NDArray[Any]], ...]
     similarity: str = "dot"
     scale: float = 1.0  # of the cosine
     learned: NDArray[Any] | None = None  # (s, d): the w of seen classes, where they were learned beside the layers
+    projection: NDArray[Any] | None = None  # (k, d): what images go through before they are compared with w, then (c, k)
 
     def __call__(self, vectors: NDArray[Any], places: NDArray[Any]) -> tuple[Floats, Floats]:
         """Weights (c, d) and bias (c,) of classes with scaled vectors (c, a).
@@ -110,6 +116,8 @@ class ClassifierMap:
         bias = np.zeros(len(classifiers))
         if self.similarity == "distance":
             classifiers, bias = 2 * classifiers, -np.square(classifiers).sum(axis=1)
+        if self.projection is not None:
+            classifiers = classifiers @ self.projection
         return classifiers.astype(np.float32), bias.astype(np.float32)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from sightunseen.checks import check_choice
 from sightunseen.data.doctor import Finding, notable
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.dataset import ZeroShotDataset, apart
 from sightunseen.errors import DataError, SettingsError
 from sightunseen.evaluation import evaluate
 from sightunseen.methods import AdaptableClassifier, TrainedClassifier, ZeroShotClassifier
@@ -99,6 +99,7 @@ def run_adaptation(
     select: bool = True,
     grid: Mapping[str, Sequence[Any]] | None = None,
     n_folds: int = 1,
+    hold_out: float = 0.0,
     findings: Iterable[Finding] = (),
     hooks: Sequence[Hook] = (),
 ) -> AdaptableClassifier:
@@ -107,21 +108,27 @@ def run_adaptation(
     Without ``unlabelled`` the test images of the unseen classes serve; their labels are used to report how many pseudo
     labels were right, and for nothing else. Under the protocol ``honest`` adapting is rehearsed on validation classes, to
     choose the penalty on seen classes and the settings of ``grid``; under ``paper`` the round with the best H on test is kept.
+    ``hold_out`` is the part of those test images that adapting does not meet; results are then measured on it alone. Where
+    the images to be answered on are not those adapted to, as with ``unlabelled``, the rehearsal holds images out, too.
     """
     _check_protocol(protocol, data, select, grid)
+    adapted_to, measured_on = apart(data, hold_out, seed_of(model))
+    if hold_out and (protocol == "paper" or unlabelled is not None):
+        raise SettingsError("images are held out of the unseen classes' test images: not under protocol paper or --unlabelled.")
     if protocol == "paper" and not isinstance(model, CVC):
         raise SettingsError(f"the paper's protocol keeps the best round of Algorithm 2, which {type(model).__name__} has not.")
     if unlabelled is None and not len(data.test_unseen):
         raise DataError("there are no images of unseen classes to adapt to. Give their features (--unlabelled FILE).")
     started = time.monotonic()
     selection: Selection = OnValidationClasses(n_folds, seed=seed_of(model)) if protocol == "honest" and select else Fixed()
-    choice = selection.choose_adaptation(model, data, settings or {}, grid, hooks)
+    unmet = hold_out if unlabelled is None else 0.5
+    choice = selection.choose_adaptation(model, data, settings or {}, grid, hooks, unmet)
     chosen = {**(settings or {}), **choice.settings}
-    images = data.test_unseen.X if unlabelled is None else unlabelled
+    images = adapted_to.test_unseen.X if unlabelled is None else unlabelled
     seen = {"X_seen": data.train.X, "y_seen": data.train.y}
     adapted: AdaptableClassifier
     if isinstance(model, CVC):
-        truth = data.test_unseen.y if unlabelled is None else None
+        truth = adapted_to.test_unseen.y if unlabelled is None else None
         best = workspace / "best-on-test"
         watch = [BestOnTest(data, best, Adaptation(**chosen).rounds)] if protocol == "paper" else []
         adapted = model.adapt(images, data.unseen, **seen, true_labels=truth, hooks=[*watch, *hooks], **chosen)
@@ -137,13 +144,13 @@ def run_adaptation(
     adapted.record_ = RunRecord(
         kind="adapt",
         method=type(adapted).__name__,
-        settings={**adapted.get_params(), "adaptation": chosen},
+        settings={**adapted.get_params(), "adaptation": chosen, **({"hold_out": hold_out} if hold_out else {})},
         seed=chosen.get("seed", seed_of(adapted)),
         protocol="paper" if "paper" in (protocol, model.record_ and model.record_.protocol) else "honest",
         data=data.describe(),
         selection=choice.report,
         findings=notable(findings),
-        results=results_on_test(adapted, data),
+        results=results_on_test(adapted, measured_on),
         history=tuple(getattr(adapted, "history_", ())),
         engine=getattr(adapted, "engine_", ""),
         parent=None if model.record_ is None else asdict(model.record_),

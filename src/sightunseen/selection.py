@@ -40,10 +40,15 @@ class Selection:
         settings: Mapping[str, Any],
         grid: Grid | None = None,
         hooks: Sequence[Hook] = (),
+        hold_out: float = 0.0,
     ) -> Choice:
-        """Choose how to adapt a fitted model; ``settings`` are given, those of the grid are to be chosen."""
+        """Choose how to adapt a fitted model; ``settings`` are given, those of the grid are to be chosen.
+
+        ``hold_out`` is the part of the images that is not adapted to but measured on; 0: all are both.
+        """
         parts = self._parts(model, data)
-        return self._best(try_adaptations(self._fitted(model, parts, hooks), parts, settings, grid, hooks), parts)
+        tried = try_adaptations(self._fitted(model, parts, hooks), parts, settings, grid, hooks, hold_out)
+        return self._best(tried, parts)
 
     def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset, place: int = 0) -> Sequence[Part]:
         """What the model is fitted and measured on; ``place`` is its own among those of several seeds."""

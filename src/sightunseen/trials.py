@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from sightunseen.calibration import Calibration
-from sightunseen.dataset import Fold, ZeroShotDataset
+from sightunseen.dataset import Fold, ZeroShotDataset, apart
 from sightunseen.evaluation import measure
 from sightunseen.methods import AdaptableClassifier, TrainedClassifier, ZeroShotClassifier
 from sightunseen.methods.cvc import CVC
@@ -100,9 +100,14 @@ def try_adaptations(
     settings: Mapping[str, Any],
     grid: Grid | None,
     hooks: Sequence[Hook] = (),
+    hold_out: float = 0.0,
 ) -> Tried:
-    """Adapt each model to the unseen images of its part with every setting of the grid, and measure it there."""
+    """Adapt each model to the unseen images of its part with every setting of the grid, and measure it there.
+
+    Where some of these images are held out, it is measured on them alone.
+    """
     combinations = list(ParameterGrid(dict(grid or {})))
+    adapted_to, measured_on = zip(*(apart(part, hold_out) for part in parts), strict=True)
     measured: dict[tuple[int, int], dict[str, Any]] = {}
 
     def rehearsal(k: int, number: int) -> Run:
@@ -111,11 +116,11 @@ def try_adaptations(
         stage = f"rehearsal {number + 1} of {len(combinations)}, fold {k + 1} of {len(parts)}"
         seen = {"X_seen": part.train.X, "y_seen": part.train.y}
         chosen = {**settings, **combinations[number]}
-        run = model.adapting(part.test_unseen.X, part.unseen, hooks=hooks, stage=stage, **seen, **chosen)
+        run = model.adapting(adapted_to[k].test_unseen.X, part.unseen, hooks=hooks, stage=stage, **seen, **chosen)
 
         def finish(training: Training) -> None:
             run.finish(training)
-            measured[number, k] = measure(run.model, part)
+            measured[number, k] = measure(run.model, measured_on[k])
 
         return replace(run, finish=finish)
 
@@ -126,13 +131,13 @@ def try_adaptations(
                     yield partial(rehearsal, k, number)
                 else:
                     adapted = model.adapt(
-                        part.test_unseen.X,
+                        adapted_to[k].test_unseen.X,
                         part.unseen,
                         X_seen=part.train.X,
                         y_seen=part.train.y,
                         **{**settings, **combination},
                     )
-                    measured[number, k] = measure(adapted, part)
+                    measured[number, k] = measure(adapted, measured_on[k])
 
     train_together(rehearsals())
     return [

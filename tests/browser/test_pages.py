@@ -49,9 +49,11 @@ MARKS = ".role-mark path, .role-mark line, .role-mark text"
 def outcome(method: str, seed: int, t1: float, state: str = DONE) -> Outcome:
     shown = {"data": "CUB", "published_name": "CUB", "backbone": "", "method": method, "label": method}
     shown |= {"setting": "inductive", "selection": "validation", "seed": seed}
-    identity = {"method": {"name": method, "settings": {"seed": seed}}, "seed": seed}
+    identity = {"data": {"semantics": "att"}, "method": {"name": method, "settings": {"seed": seed}}, "seed": seed}
     results = {name: 10.0 + place for place, name in enumerate(NUMBERS)} | {"T1": t1}
-    return Outcome(state, identity, shown, "" if state == DONE else "no memory", {"results": results}, 1.0 + seed)
+    return Outcome(
+        state, identity, shown, "" if state == DONE else "no memory", {"results": results, "selection": {}}, 1.0 + seed
+    )
 
 
 OUTCOMES = [
@@ -124,7 +126,7 @@ def folder(made: dict[str, Page], small_world: ZeroShotDataset, tmp_path_factory
         attribute_names=table.attribute_names,
     )
     data, model = str(folder / "data.npz"), str(folder / "model")
-    assert main(["train", data, "--out", model, "--set", "hidden=16", "--set", "n_tasks=200"]) == 0
+    assert main(["train", data, "--out", model, "--method", "CVC", "--set", "hidden=16", "--set", "n_tasks=200"]) == 0
     assert main(["report", model, data, "--out", str(folder / "model.html")]) == 0
     return folder
 

@@ -48,12 +48,13 @@ def run() -> Run:
 
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory: pytest.TempPathFactory, small_world: ZeroShotDataset, run: Run) -> Path:
-    """``data`` (tables), ``benchmark`` (.mat files) and a ``model`` trained on the tables; never changed."""
+    """``data`` (tables), ``benchmark`` (.mat files), and of the tables a ``model`` and one by ``cvc``; never changed."""
     folder = tmp_path_factory.mktemp("shelf")
     write_tables(folder / "data", small_world)
     write_benchmark(folder / "benchmark", small_world)
-    code, _, err = run(f"train {folder}/data --out {folder}/model --set hidden=32 --set n_tasks=200")
-    assert code == 0, err
+    for options in ("--out {}/model", "--method CVC --set hidden=32 --set n_tasks=200 --out {}/cvc"):
+        code, _, err = run(f"train {folder}/data {options.format(folder)}")
+        assert code == 0, err
     return folder
 
 

@@ -44,18 +44,38 @@ def test_it_is_run_once_and_shown_again(run: Run, desk: Path) -> None:
     assert {row["seeds"] for row in csv.DictReader(io.StringIO(shown))} == {"2"}
 
 
+def test_foresight_is_taken_apart_by_the_same_command(run: Run, desk: Path) -> None:
+    study = f"ablate data --of Foresight --out study --seeds 1 --jobs 2 --format csv {QUICK}"
+    code, out, err = run(study)
+    assert code == 0, err
+    assert "36 done, 0 failed" in err
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert len(rows) == 20 + 6 + 12
+    found = {row["variant"]: row for row in rows}
+    assert len(found) == 36  # Foresight stands in all three tables
+    assert all(row["seeds"] == "1" and float(row["T1 val."]) > 0 and float(row["H test"]) >= 0 for row in rows)
+    assert len({(row["T1 val."], row["H val."], row["H test"]) for row in rows}) > 10  # they are not all one method
+    again = run(study)
+    assert again[1] == out
+    assert "36 of 36 jobs were settled before" in again[2]
+    assert run("report study --out study.html")[0] == 0
+    assert "Study of Foresight on data" in Path("study.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ("ablate nowhere", "no file or folder"),
         ("ablate benchmark --features res50", "res50"),
         ("ablate data --features res50", "Leave --features"),
-        ("ablate data --set n_task=5", "no setting 'n_task'; there are"),
+        ("ablate data --set n_task=5", "no setting 'n_task'; it has"),
         ("ablate data --set initialisation=he", "'initialisation' is varied"),
         ("ablate data --set similarity=dot", "'similarity' is varied or chosen by the ablation itself"),
         ("ablate data --set adaptation=x", "no setting 'adaptation'"),
         ("ablate data --set n_tasks=0", "n_tasks"),
         ("ablate data --set n_tasks", "NAME=VALUE"),
+        ("ablate data --of Foresight --set shrinkage=0.5", "no setting 'shrinkage'"),
+        ("ablate data --of Foresight --set output=relu", "'output' is varied"),
         ("ablate model", "is a model folder"),
     ],
 )

@@ -19,7 +19,7 @@ from sightunseen.errors import SightUnseenError
 
 Run = Callable[[str], tuple[int, str, str]]
 
-QUICK = "--set hidden=8 --set n_tasks=100"
+QUICK = "--method CVC --set hidden=8 --set n_tasks=100"
 BRIEF = "--set rounds=2 --set tasks_per_round=20"
 
 
@@ -147,7 +147,7 @@ SPOILED: dict[str, tuple[Callable[[], Any], str, tuple[str, ...]]] = {
 def test_training_on_spoiled_data_is_refused(run: Run, desk: Path, what: str) -> None:
     spoil, data, words = SPOILED[what]
     spoil()
-    message = refusal(run, desk, f"train {data} --out new {QUICK}")
+    message = refusal(run, desk, f"train {data} --out new")
     assert_names(message, words)
 
 
@@ -165,7 +165,7 @@ def test_inspect_refuses_what_cannot_be_read(run: Run, desk: Path, what: str) ->
 def test_classes_of_a_single_image_cannot_be_chosen_on(run: Run, desk: Path) -> None:
     first = np.unique(array("y"), return_index=True)[1]
     tables(X=array("X")[first], y=array("y")[first], split=np.full(len(first), "train"))
-    assert "--select none" in refusal(run, desk, f"train data --out new --set images_per_class=1 {QUICK}")
+    assert "--select none" in refusal(run, desk, "train data --out new")
 
 
 # -- the split doctor ----------------------------------------------------------------------------------------------------
@@ -179,9 +179,9 @@ def leak() -> None:
 
 def test_a_leak_stops_training_until_it_is_allowed_by_name(run: Run, desk: Path) -> None:
     leak()
-    assert "--allow seen-and-unseen" in refusal(run, desk, f"train data --out new {QUICK}")
-    assert refusal(run, desk, f"train data --out new --allow split-overlap {QUICK}")
-    code, _, err = run(f"train data --out new --allow seen-and-unseen {QUICK}")
+    assert "--allow seen-and-unseen" in refusal(run, desk, "train data --out new")
+    assert refusal(run, desk, "train data --out new --allow split-overlap")
+    code, _, err = run("train data --out new --allow seen-and-unseen")
     assert code == 0, err
     (finding,) = json.loads(Path("new/record.json").read_text("utf-8"))["findings"]
     assert (finding["check"], finding["level"], finding["repaired"]) == ("seen-and-unseen", "FAIL", False)
@@ -189,7 +189,7 @@ def test_a_leak_stops_training_until_it_is_allowed_by_name(run: Run, desk: Path)
 
 def test_a_model_trained_on_what_was_allowed_can_be_evaluated_on_it(run: Run, desk: Path) -> None:
     leak()
-    assert run(f"train data --out new --allow seen-and-unseen {QUICK}")[0] == 0
+    assert run("train data --out new --allow seen-and-unseen")[0] == 0
     code, _, err = run("evaluate new data")
     assert code == 0, err
 
@@ -198,14 +198,14 @@ def test_a_leak_that_needs_no_guess_is_repaired_and_said(run: Run, desk: Path) -
     splits = scipy.io.loadmat("benchmark/att_splits.mat")
     train, held = splits["trainval_loc"][:150], splits["trainval_loc"][150:]
     matlab("att_splits", train_loc=train, val_loc=np.concatenate([held, splits["test_seen_loc"][:5]]))
-    code, _, err = run(f"train benchmark --out new {QUICK}")
+    code, _, err = run("train benchmark --out new")
     assert (code, "validation-leak" in err, "epaired" in err) == (0, True, True)
     (finding,) = json.loads(Path("new/record.json").read_text("utf-8"))["findings"]
     assert (finding["check"], finding["repaired"]) == ("validation-leak", True)
 
 
 def test_a_check_that_does_not_exist_cannot_be_allowed(run: Run, desk: Path) -> None:
-    assert "seen-and-unsene" in refusal(run, desk, f"train data --out new --allow seen-and-unsene {QUICK}")
+    assert "seen-and-unsene" in refusal(run, desk, "train data --out new --allow seen-and-unsene")
 
 
 OFFERS = ["NaN in the features", "a class without numbers", "a class of zeros", "no training images"]
@@ -214,15 +214,15 @@ OFFERS = ["NaN in the features", "a class without numbers", "a class of zeros", 
 @pytest.mark.parametrize("what", OFFERS)
 def test_what_the_split_doctor_offers_to_allow_can_be_trained_on(run: Run, desk: Path, what: str) -> None:
     SPOILED[what][0]()
-    message = refusal(run, desk, f"train data --out new {QUICK}")
+    message = refusal(run, desk, "train data --out new")
     offered = " ".join(re.findall(r"--allow \S+", message))
-    code, _, err = run(f"train data --out new {QUICK} {offered}")
+    code, _, err = run(f"train data --out new {offered}")
     assert code == (0 if offered else 2), err
 
 
 def test_a_finding_that_stops_the_run_is_said_once(run: Run, desk: Path) -> None:
     leak()
-    err = run(f"train data --out new {QUICK}")[2]
+    err = run("train data --out new")[2]
     assert err.count("with training images that are tested as unseen") == 1
 
 
@@ -231,7 +231,7 @@ def test_a_finding_that_stops_the_run_is_said_once(run: Run, desk: Path) -> None
 )
 def test_one_is_not_spoken_of_in_the_plural(run: Run, desk: Path, what: str) -> None:
     SPOILED[what][0]()
-    err = run(f"train data --out new {QUICK}")[2]
+    err = run("train data --out new")[2]
     assert not re.search(r"\b1 (images|classes|labels|vectors) |'thing 015' appear ", err), err
 
 
@@ -247,6 +247,7 @@ UNKNOWN_OR_MALFORMED = [
     ("--search hidden=", ("'hidden='", "NAME=")),
     ("--search hidden=8,,16", ("hidden",)),
     ("--preset nope", ("nope", "fast", "paper-cub")),
+    ("--method Foresight --set bogus=1", ("Foresight has no setting 'bogus'", "shrinkage")),
 ]
 WRONG_VALUES = [
     *("hidden=abc", "hidden=0", "hidden=1.5", "hidden=None", "hidden=True", "hidden=[1,2]"),
@@ -261,6 +262,18 @@ WRONG_VALUES = [
 def test_what_cannot_be_set_is_named(run: Run, desk: Path, options: str, words: tuple[str, ...]) -> None:
     message = refusal(run, desk, f"train data --out new {QUICK} {options}")
     assert_names(message, words)
+
+
+@pytest.mark.parametrize("option", ["--set n_tasks=100", "--search hidden=8,16"])
+def test_a_setting_of_cvc_is_not_one_of_the_default(run: Run, desk: Path, option: str) -> None:
+    message = refusal(run, desk, f"train data --out new {option}")
+    assert_names(message, ("Foresight has no setting", "shrinkage", "--method CVC"))
+    assert "--method CVC" not in refusal(run, desk, "train data --out new --set seed=1")  # an option of its own
+
+
+@pytest.mark.parametrize("pair", ["shrinkage=-0.1", "shrinkage=1.5", "noise=0", "noise=x", "feature_scaling=x"])
+def test_a_value_that_the_default_cannot_have_is_refused(run: Run, desk: Path, pair: str) -> None:
+    assert pair.partition("=")[0] in refusal(run, desk, f"train data --out new --set {pair}")
 
 
 @pytest.mark.parametrize("pair", WRONG_VALUES)
@@ -297,13 +310,16 @@ def test_a_search_that_would_not_be_made_is_refused(run: Run, desk: Path, option
 )
 def test_a_value_that_an_adaptation_cannot_have_is_refused(run: Run, desk: Path, pair: str) -> None:
     name = pair.partition("=")[0]
-    assert name in refusal(run, desk, f"adapt model data --out new {BRIEF} --set {pair}")
+    assert name in refusal(run, desk, f"adapt cvc data --out new {BRIEF} --set {pair}")
+
+
+@pytest.mark.parametrize("pair", ["rounds=0", "rounds=x", "temperature=-1", "temperature=x", "prior=x", "q=0.5"])
+def test_a_value_that_adapting_by_default_cannot_have_is_refused(run: Run, desk: Path, pair: str) -> None:
+    assert pair.partition("=")[0] in refusal(run, desk, f"adapt model data --out new --set {pair}")
 
 
 def test_an_adaptation_that_trusts_no_image_is_refused(run: Run, desk: Path) -> None:
-    message = refusal(
-        run, desk, f"adapt model data --out new {BRIEF} --select none --set best_per_class=0 --set threshold=1e30"
-    )
+    message = refusal(run, desk, f"adapt cvc data --out new {BRIEF} --select none --set best_per_class=0 --set threshold=1e30")
     assert "threshold" in message
 
 
@@ -325,7 +341,7 @@ DAMAGE: dict[str, tuple[Callable[[], Any], str]] = {
     "a byte of the weights": (lambda: changed_byte("weights.safetensors", -1), "weights.safetensors"),
     "a setting in model.json": (
         lambda: Path("model/model.json").write_text(
-            Path("model/model.json").read_text("utf-8").replace('"hidden": 32', '"hidden": 33')
+            Path("model/model.json").read_text("utf-8").replace('"noise": 0.', '"noise": 1.')
         ),
         "model.json",
     ),
@@ -383,7 +399,7 @@ def test_class_vectors_of_another_size_are_refused(run: Run, desk: Path, command
 
 
 def test_other_semantics_than_those_trained_on_are_refused(run: Run, desk: Path) -> None:
-    assert run(f"train benchmark --out new --semantics original_att --select none {QUICK}")[0] == 0
+    assert run("train benchmark --out new --semantics original_att --select none")[0] == 0
     assert run("evaluate new benchmark")[0] == 0
     message = refusal(run, desk, "evaluate new benchmark --semantics att")
     assert "'att'" in message
@@ -455,7 +471,7 @@ def test_predictions_that_fail_leave_no_file(run: Run, desk: Path, ending: str) 
 @pytest.mark.parametrize("X", [np.ones((3, 23)), np.full((3, 24), np.nan), np.ones((0, 24))], ids=["narrow", "NaN", "empty"])
 def test_adapting_to_wrong_images_is_refused(run: Run, desk: Path, X: Any) -> None:
     save(X)
-    assert "images.npy" in refusal(run, desk, f"adapt model data --out new {BRIEF} --unlabelled images.npy")
+    assert "images.npy" in refusal(run, desk, f"adapt cvc data --out new {BRIEF} --unlabelled images.npy")
 
 
 # -- output --------------------------------------------------------------------------------------------------------------
@@ -467,7 +483,12 @@ def full_disk(*_: Any, **__: Any) -> NoReturn:
 
 @pytest.mark.parametrize(
     "command",
-    [f"train data --out new {QUICK}", f"adapt model data --out new {BRIEF}", "predict model data/features.npz --out new.csv"],
+    [
+        "train data --out new",
+        f"adapt cvc data --out new {BRIEF}",
+        "adapt model data --out new",
+        "predict model data/features.npz --out new.csv",
+    ],
 )
 def test_a_full_disk_leaves_nothing(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setattr("os.fsync", full_disk)
@@ -478,7 +499,7 @@ def test_a_full_disk_leaves_nothing(run: Run, desk: Path, monkeypatch: pytest.Mo
 
 def test_a_full_disk_leaves_the_earlier_model(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", full_disk)
-    refusal(run, desk, f"train data --out model --overwrite {QUICK}")
+    refusal(run, desk, "train data --out model --overwrite")
 
 
 @pytest.mark.parametrize("command", ["train data --out model", "adapt model data --out model"])
@@ -490,7 +511,7 @@ def test_an_earlier_model_is_not_replaced_unasked(run: Run, desk: Path, command:
 
 def test_an_earlier_model_is_replaced_when_asked(run: Run, desk: Path) -> None:
     before = Path("model/weights.safetensors").read_bytes()
-    assert run(f"train data --out model --overwrite {QUICK}")[0] == 0
+    assert run("train data --out model --overwrite --seed 1 --set noise=0.7")[0] == 0
     assert Path("model/weights.safetensors").read_bytes() != before
     assert not list(desk.glob(".*"))
 
@@ -507,7 +528,7 @@ def test_what_is_no_model_is_never_replaced_and_this_is_said_before_the_work(
 
 @pytest.mark.parametrize("out", ["data/classes.csv/new", ".", "/", "''"])
 def test_a_place_that_cannot_be_written_is_found_before_the_work(run: Run, desk: Path, out: str) -> None:
-    assert "tasks" not in refusal(run, desk, f"train data --out {out} {QUICK}")
+    assert "tasks" not in refusal(run, desk, f"train data --out {out}")
 
 
 @pytest.mark.parametrize("command", ["train data", "adapt model data"])

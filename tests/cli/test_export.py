@@ -10,7 +10,7 @@ import pytest
 
 from sightunseen.export.onnx_files import TOLERANCE
 from sightunseen.linear import Linear
-from sightunseen.methods import ESZSL, SYNC, load_model
+from sightunseen.methods import ESZSL, SYNC, Foresight, load_model
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -72,6 +72,8 @@ def test_scaled_features_are_described(run: Run, desk: Path) -> None:
     ESZSL().fit(features["X"][:50], features["y"][:50]).save("scaled")
     out = succeed(run, "export scaled --linear weights.npz")
     assert "weights . (x - shift) * factor + bias" in out
+    Foresight().fit(features["X"][:50], features["y"][:50]).save("root")
+    assert "weights . (sign(x) * sqrt(|x|)) / its length + bias" in succeed(run, "export root --linear roots.npz")
 
 
 def test_both_at_once_with_candidates_of_a_file(run: Run, desk: Path) -> None:

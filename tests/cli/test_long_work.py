@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 
 from sightunseen.cli._run import ProgressBar
-from sightunseen.cli.demo import SETTINGS
+from sightunseen.methods import Foresight
 from sightunseen.training import Training
 
 Run = Callable[[str], tuple[int, str, str]]
 
-TRAIN = "train data --out new --points 1 --set hidden=32 --set n_tasks=800"
-ADAPT = "adapt model data --out new --search q=0.5 --set rounds=8 --set tasks_per_round=100"
-SHORT_TRAIN = "train data --out new --select none --set hidden=32 --set n_tasks=400"
+TRAIN = "train data --out new --method CVC --points 1 --set hidden=32 --set n_tasks=800"
+ADAPT = "adapt cvc data --out new --search q=0.5 --set rounds=8 --set tasks_per_round=100"
+SHORT_TRAIN = "train data --out new --method CVC --select none --set hidden=32 --set n_tasks=400"
 PAPER_TRAIN = "train data --out new --protocol paper --points 4 --set hidden=32 --set n_tasks=400"
-SHORT_ADAPT = "adapt model data --out new --set rounds=4 --set tasks_per_round=100"
+SHORT_ADAPT = "adapt cvc data --out new --set rounds=4 --set tasks_per_round=100"
 PAPER_ADAPT = f"{SHORT_ADAPT} --protocol paper"
 
 
@@ -58,6 +58,22 @@ def press_ctrl_c_after(tasks: int, monkeypatch: pytest.MonkeyPatch) -> None:
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(ProgressBar, "on_chunk", on_chunk)
+
+
+def press_ctrl_c_in_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on, Ctrl-C is pressed when a model without training loop is fitted."""
+    monkeypatch.setattr(Foresight, "fit", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+
+
+@pytest.mark.parametrize("command", ["train data --out new", "adapt model data --out new"])
+def test_what_has_no_checkpoints_is_stopped_at_once(
+    run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    press_ctrl_c_in_a_fit(monkeypatch)
+    code, out, err = run(command)
+    assert (code, out, "--resume" in err, "Traceback" in err) == (130, "", False, False)
+    assert not Path("new").exists()
+    assert not Path("new.checkpoint").exists()
 
 
 # Every stage leaves a file when it is done; the last one is long enough to be interrupted.
@@ -146,7 +162,8 @@ def test_resuming_with_other_files_is_refused(run: Run, desk: Path, monkeypatch:
         press_ctrl_c_after(100, patch)
         assert run(command)[0] == 130
     if change == "the model":
-        assert run("train data --out model --overwrite --seed 1 --select none --set hidden=32 --set n_tasks=100")[0] == 0
+        code, _, err = run("train data --out cvc --overwrite --method CVC --select none --set hidden=32 --set n_tasks=100")
+        assert code == 0, err
     else:
         other_features(Path("images.npz" if change == "the unlabelled images" else "data/features.npz"))
     code, _, err = run(f"{command} --resume")
@@ -182,10 +199,9 @@ def test_overwrite_starts_an_interrupted_run_again(run: Run, desk: Path, monkeyp
 
 def test_an_interrupted_demo_says_a_way_on_that_works(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(SETTINGS, "hidden", 32)
     demo = "demo --classes 24 --photos 5"
     with monkeypatch.context() as patch:
-        press_ctrl_c_after(100, patch)
+        press_ctrl_c_in_a_fit(patch)
         code, _, err = run(demo)
     assert code == 130, err
     assert "--overwrite" in err

@@ -1,4 +1,4 @@
-"""Other methods than CVC, and the benchmark, on the command line."""
+"""Other methods than the default, and the benchmark, on the command line."""
 
 import csv
 import io
@@ -83,8 +83,8 @@ def test_a_trained_method_has_curves_seeds_and_the_papers_protocol(run: Run, des
     [
         ("--method ESZL", "no method 'ESZL'"),
         ("--method ESZSL --preset paper-cub", "preset paper-cub is one of CVC"),
-        ("--method ESZSL --seeds 3", "draws nothing at random"),
-        ("--method ESZSL --set hidden=3", "no setting 'hidden'"),
+        ("--method ESZSL --seeds 3 --select none", "draws nothing at random"),
+        ("--method ESZSL --set hidden=3", "ESZSL has no setting 'hidden'"),
         ("--method ESZSL --set feature_penalty=-1", "feature_penalty"),
         ("--method ESZSL --protocol paper", "ESZSL has none"),
         ("--method ALE --set margin=-1", "margin must be a number from 0"),
@@ -93,6 +93,12 @@ def test_a_trained_method_has_curves_seeds_and_the_papers_protocol(run: Run, des
 def test_what_a_method_cannot_do_is_said(run: Run, desk: Path, options: str, message: str) -> None:
     assert message in refused(run, f"train data {options} --out model-x")
     assert not Path("model-x").exists()
+
+
+def test_a_device_that_a_method_has_no_use_for_is_said(run: Run, desk: Path) -> None:
+    code, _, err = run("train data --method ESZSL --device cuda --select none --out model-e")
+    assert (code, "note: ESZSL computes on the processor" in err) == (0, True)
+    assert run("train data --method ESZSL --device cpu --select none --out model-f")[2] == ""
 
 
 def test_settings_of_adapting_are_those_of_the_method(run: Run, desk: Path) -> None:

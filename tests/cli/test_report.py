@@ -64,8 +64,27 @@ def results(folder: str, state: str = DONE) -> None:
 # -- a model ---------------------------------------------------------------------------------------------------------------
 
 
+def test_the_default_has_a_page_without_training(run: Run, desk: Path) -> None:
+    code, _, err = run("report model data --out page.html")
+    assert (code, err) == (0, "")  # nothing is trained
+    found = figures("page.html")
+    assert not {"training-curve", "validation-curve"} & set(found)
+    assert found["images-in-space"]["columns"]["panel"]["levels"] == ["Foresight", "Foresight transductive"]
+    assert found["self-training"]["columns"]["round"] == list(range(1, 11))
+    text = Path("page.html").read_text("utf-8")
+    assert 'id="tried"' in text
+    assert "100.0% of the images" in text  # solved again, it is the same model
+    succeed(run, "adapt model data --set rounds=3 --out model-t")
+    succeed(run, "report model-t data --out adapted.html")
+    found = figures("adapted.html")
+    assert found["images-in-space"]["columns"]["panel"]["levels"] == ["Foresight", "Foresight transductive"]
+    changed = [note["changed_labels"] for note in json.loads(Path("model-t/record.json").read_text("utf-8"))["history"]]
+    assert found["self-training"]["columns"]["changed_labels"] == changed
+    assert "before adapting" in str(found["hubness"]["columns"])
+
+
 def test_a_model_has_a_page_with_everything_that_is_the_same_again(run: Run, desk: Path) -> None:
-    out = succeed(run, "report model data --out page.html --figures drawn")
+    out = succeed(run, "report cvc data --out page.html --figures drawn")
     assert re.search(r"wrote page\.html \(\d\.\d MB\)", out)
     assert sections("page.html") == [
         *("trust", "seen-and-unseen", "classes", "confidence", "attributes", "training", "spaces", "images", "record")
@@ -81,13 +100,13 @@ def test_a_model_has_a_page_with_everything_that_is_the_same_again(run: Run, des
     assert [path.removesuffix(".pdf") for path in files if path.endswith(".pdf")] == [
         path.removesuffix(".svg") for path in files if path.endswith(".svg")
     ]
-    succeed(run, "report model data --out again.html --figures again")
+    succeed(run, "report cvc data --out again.html --figures again")
     assert Path("again.html").read_bytes() == Path("page.html").read_bytes()
     assert listing(Path("again")) == listing(Path("drawn"))
 
 
 def test_a_quick_page_leaves_out_what_takes_training(run: Run, desk: Path) -> None:
-    code, _, err = run("report model data --quick --out page.html")
+    code, _, err = run("report cvc data --quick --out page.html")
     assert (code, err) == (0, "")
     assert "spaces" not in sections("page.html")
     assert not {"training-curve", "images-in-space"} & set(figures("page.html"))
@@ -127,7 +146,7 @@ def test_other_data_than_it_was_trained_on_are_no_reason_to_train_again(run: Run
 
 
 def test_how_it_was_chosen_and_adapted_is_told(run: Run, desk: Path) -> None:
-    quick = "--set hidden=16 --set n_tasks=200"
+    quick = "--method CVC --set hidden=16 --set n_tasks=200"
     succeed(run, f"train data --protocol paper {quick} --out model-p")
     succeed(run, "report model-p data --quick --out paper.html")
     assert re.search(r'class="level WARN">WARN</strong> [^<]*TEST images', Path("paper.html").read_text("utf-8"))
@@ -135,7 +154,7 @@ def test_how_it_was_chosen_and_adapted_is_told(run: Run, desk: Path) -> None:
     succeed(run, "report model-s data --quick --out searched.html")
     text = Path("searched.html").read_text("utf-8")
     assert all(f'id="{name}"' in text for name in ("tried", "seeds", "validation-curve"))
-    succeed(run, "adapt model data --set rounds=2 --set tasks_per_round=20 --out model-t")
+    succeed(run, "adapt cvc data --set rounds=2 --set tasks_per_round=20 --out model-t")
     succeed(run, "report model-t data --quick --out adapted.html")
     assert figures("adapted.html")["self-training"]["columns"]["round"] == [1, 2]
 

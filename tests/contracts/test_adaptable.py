@@ -20,6 +20,7 @@ ADAPTATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ALE": ({"n_tasks": 200, "learning_rate": 1e-2, "device": "cpu"}, {"neighbours": 3}),
     "CVC": ({"hidden": 32, "n_tasks": 100, "learning_rate": 1e-2, "device": "cpu"}, {"rounds": 2, "tasks_per_round": 20}),
     "DSRL": ({"components": 20, "steps": 2}, {"steps": 2, "neighbours": 5}),
+    "Foresight": ({}, {"rounds": 3}),
     "GFZSL": ({}, {"steps": 5}),
     "QFSL": (
         {"hidden": 32, "n_tasks": 100, "learning_rate": 1e-2, "batch_size": 64, "device": "cpu"},

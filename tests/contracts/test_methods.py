@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from sightunseen.analyses.attributes import contributions
 from sightunseen.classes import ClassTable
 from sightunseen.data.worlds import World, make_world
 from sightunseen.dataset import ZeroShotDataset
@@ -43,6 +44,7 @@ from sightunseen.methods import (
     SPAEN,
     SSE,
     SYNC,
+    Foresight,
     Projection,
     RelationNetwork,
     ZeroShotClassifier,
@@ -75,6 +77,7 @@ QUICK: dict[str, ZeroShotClassifier] = {
         seen_penalty=2.0,
         device="cpu",
     ),
+    "Foresight": Foresight(),
     "GFZSL": GFZSL(),
     "LATEM": LATEM(n_tasks=200, batch_size=32, learning_rate=2e-2, device="cpu"),
     "PSR": PSR(hidden=64, n_tasks=100, learning_rate=1e-2, device="cpu"),
@@ -325,7 +328,8 @@ def test_predictions_scores_and_probabilities_agree(fitted: ZeroShotClassifier, 
     np.testing.assert_array_equal(fitted.predict(X, candidates), labels[p.argmax(axis=1)])
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
     exponentials = np.exp(scores.astype(float) - scores.max(axis=1, keepdims=True))
-    np.testing.assert_allclose(p, exponentials / exponentials.sum(axis=1, keepdims=True), rtol=1e-4)
+    # What is next to nothing cannot be told from it in single precision.
+    np.testing.assert_allclose(p, exponentials / exponentials.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-30)
 
 
 def test_columns_follow_the_order_of_the_candidates(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
@@ -588,6 +592,27 @@ def test_many_images_get_the_answers_they_get_alone(fitted: ZeroShotClassifier, 
         np.testing.assert_allclose(fitted.decision_function(alone)[0], scores[row], rtol=1e-5, atol=1e-4)
         np.testing.assert_allclose(fitted.predict_proba(alone)[0], p[row], rtol=1e-3, atol=1e-6)
         assert fitted.predict(alone)[0] == labels[row]
+
+
+# -- explanations -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("from_mean", [True, False], ids=["mean", "class"])
+def test_contributions_of_attributes_sum_to_the_difference_of_scores(
+    fitted: ZeroShotClassifier, world: ZeroShotDataset, from_mean: bool
+) -> None:
+    X, (label, other) = world.test_unseen.X[:6], (world.unseen[1], world.unseen[0])
+    before = fitted.decision_function(X)
+    found = contributions(fitted, X, label, None if from_mean else other)
+    assert found.values.shape == (6, 12)
+    np.testing.assert_allclose(found.values.sum(axis=1), found.totals, rtol=1e-9, atol=1e-9)
+    assert np.abs(found.values).max() > 0
+    np.testing.assert_array_equal(fitted.decision_function(X), before)
+    if not isinstance(fitted, FCLSWGAN):  # which learns each class against the others
+        start = world.classes.vectors_of(world.seen).mean(axis=0) if from_mean else world.classes.vectors_of([other])[0]
+        asked = copy.deepcopy(fitted).add_classes({"end": world.classes.vectors_of([label])[0], "start": start})
+        scores = asked.decision_function(X, ["end", "start"]).astype(np.float64)
+        np.testing.assert_allclose(found.totals, scores[:, 0] - scores[:, 1], atol=1e-3 * np.abs(scores).max())
 
 
 # -- settings of CVC --------------------------------------------------------------------------------------------------------

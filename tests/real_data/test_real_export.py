@@ -11,7 +11,7 @@ from sightunseen.dataset import ZeroShotDataset
 from sightunseen.export.onnx_files import TOLERANCE, export_onnx
 from sightunseen.features.backbones import open_backbone
 from sightunseen.features.datasets import load_photos
-from sightunseen.methods import CVC, ESZSL, ZeroShotClassifier
+from sightunseen.methods import CVC, ESZSL, Foresight, ZeroShotClassifier
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -24,10 +24,13 @@ def birds(benchmark_folder: Path) -> ZeroShotDataset:
     return load_gbu(benchmark_folder / "CUB", features="res50")
 
 
-@pytest.fixture(scope="module", params=["CVC", "CVC adapted", "ESZSL"])
+@pytest.fixture(scope="module", params=["CVC", "CVC adapted", "ESZSL", "Foresight", "Foresight adapted"])
 def model(request: pytest.FixtureRequest, birds: ZeroShotDataset) -> ZeroShotClassifier:
     if request.param == "ESZSL":
         return ESZSL(seen_penalty=0.1).fit(birds.train.X, birds.train.y, birds.classes)
+    if request.param.startswith("Foresight"):
+        foresight = Foresight(seen_penalty=5.0).fit(birds.train.X, birds.train.y, birds.classes)
+        return foresight.adapt(birds.test_unseen.X) if request.param == "Foresight adapted" else foresight
     quick = CVC(n_tasks=100, seen_penalty=1.0, device="cpu").fit(birds.train.X, birds.train.y, birds.classes)
     return quick.adapt(birds.test_unseen.X, rounds=2, tasks_per_round=20) if request.param == "CVC adapted" else quick
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sightunseen.classes import ClassTable
-from sightunseen.dataset import Fold, ZeroShotDataset
+from sightunseen.dataset import Fold, ZeroShotDataset, apart
 from sightunseen.errors import DataError
 
 
@@ -181,3 +181,28 @@ def test_a_listed_fold_whose_sides_overlap_is_refused() -> None:
 def test_too_few_seen_classes_to_hold_some_out_are_an_error_that_says_so(n_seen: int) -> None:
     with pytest.raises(DataError, match=f"at least 4 seen classes .* arrays has {n_seen}.*--select none"):
         dataset(n_seen=n_seen).validation_folds()
+
+
+@pytest.mark.parametrize("of", ["the test images", "a fold"])
+def test_unseen_images_held_out_are_apart_from_those_adapted_to_and_all_others_stay(of: str) -> None:
+    whole = dataset() if of == "the test images" else dataset().validation_folds()[0]
+    to, on = apart(whole, 0.25, seed=3)
+    rows = [part.test_unseen.rows for part in (to, on)]
+    assert sorted(np.concatenate(rows)) == sorted(whole.test_unseen.rows)
+    assert len(rows[1]) == round(0.25 * len(whole.test_unseen))
+    for part in (to, on):
+        assert part.train.rows.tolist() == whole.train.rows.tolist()
+        assert part.test_seen.rows.tolist() == whole.test_seen.rows.tolist()
+    assert apart(whole, 0.25, seed=3)[1].test_unseen.rows.tolist() == rows[1].tolist()
+    assert apart(whole, 0.25, seed=4)[1].test_unseen.rows.tolist() != rows[1].tolist()
+
+
+def test_where_nothing_is_held_out_the_data_are_the_same_for_both() -> None:
+    data = dataset()
+    assert apart(data, 0.0) == (data, data)
+
+
+@pytest.mark.parametrize("part", [1.0, 2.0, -0.5, 1e-6])
+def test_holding_out_all_images_or_none_is_refused(part: float) -> None:
+    with pytest.raises(DataError, match="leaves none on one side"):
+        apart(dataset(), part)

@@ -12,13 +12,14 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from sightunseen._version import __version__
+from sightunseen.calibration import Calibration
 from sightunseen.classes import ClassTable
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import MissingDependencyError, ModelError, SettingsError, StorageError
 from sightunseen.export import onnx_graph
 from sightunseen.export.onnx_files import TOLERANCE, check_onnx, export_onnx
 from sightunseen.linear import ClassifierMap, Layer
-from sightunseen.methods import ALE, CVC, DEM, DEVISE, ESZSL, LATEM, SAE, SJE, ZeroShotClassifier, load_model
+from sightunseen.methods import ALE, CVC, DEM, DEVISE, ESZSL, LATEM, SAE, SJE, Foresight, ZeroShotClassifier, load_model
 from sightunseen.records import RunRecord
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -38,6 +39,11 @@ EXPORTABLE = {
     "ALE": ALE(**QUICK),
     "DEVISE": DEVISE(feature_scaling="standard", **QUICK),
     "SJE": SJE(feature_scaling="none", semantic_norm=None, **QUICK),
+    "Foresight": Foresight(),
+    "Foresight, centred, penalty": Foresight(feature_scaling="centred", seen_penalty=3.0),
+    "Foresight, linear": Foresight(generator="linear"),
+    "Foresight, range": Foresight(feature_scaling="range", semantic_norm="sqrt"),
+    "Foresight, linear generator": Foresight(generator="linear"),
 }
 
 Answers = dict[str, np.ndarray]
@@ -122,6 +128,23 @@ def test_an_adapted_model_uses_what_it_learned_of_seen_classes(small_world: Zero
     assert np.abs(generated[:, seen] - found["scores"][:, seen]).max() > 0.1
     with pytest.raises(Exception, match="indices element out of data bounds"):
         run(path, X, vectors, [len(small_world.seen)] * len(labels))
+
+
+@pytest.mark.parametrize("scaling", ["root", "centred"])
+def test_an_adapted_and_calibrated_foresight_is_exported(scaling: str, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    adapted = fitted(Foresight(feature_scaling=scaling), small_world).adapt(small_world.test_unseen.X)
+    adapted.set_params(seen_penalty=2.0)
+    adapted.calibration_ = Calibration(temperature=3.5, ECE=1.0, ECE_before=2.0)
+    path, X = tmp_path / "model.onnx", np.concatenate([small_world.test_seen.X, np.zeros((1, 24), np.float32)])
+    export_onnx(adapted, path)
+    centre = adapted.table_.vectors_of(small_world.seen).mean(axis=0)  # near where the generator has nothing to tell
+    adapted.add_classes({"novel": np.linspace(1, 0, 10), "mean": centre})
+    labels = ["novel", "mean", *small_world.classes.labels[::-1]]
+    found = run(path, X, adapted.table_.vectors_of(labels), places_of(adapted, labels))
+    expected = adapted.decision_function(X, labels)
+    assert np.abs(found["scores"] - expected).max() <= 1e-5 * np.ptp(expected)
+    cooled = np.exp((expected - expected.max(axis=1, keepdims=True)).astype(float) / 3.5)
+    np.testing.assert_allclose(found["probabilities"], cooled / cooled.sum(axis=1, keepdims=True), rtol=1e-3, atol=1e-5)
 
 
 def test_seen_places_are_asked_for_only_where_they_matter(small_world: ZeroShotDataset, tmp_path: Path) -> None:

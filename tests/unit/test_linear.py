@@ -12,7 +12,7 @@ from sightunseen.classes import ClassTable
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, ModelError, SettingsError, StorageError
 from sightunseen.linear import ClassifierMap, Layer, Linear
-from sightunseen.methods import ALE, CVC, DEM, DEVISE, ESZSL, LATEM, METHODS, SAE, SJE, ZeroShotClassifier
+from sightunseen.methods import ALE, CVC, DEM, DEVISE, ESZSL, LATEM, METHODS, SAE, SJE, Foresight, ZeroShotClassifier
 
 QUICK: dict[str, Any] = {"n_tasks": 20, "device": "cpu"}
 LINEAR = {
@@ -34,6 +34,11 @@ LINEAR = {
     "ALE, standard": ALE(feature_scaling="standard", semantic_norm=2.0, **QUICK),
     "DEVISE": DEVISE(feature_scaling="none", **QUICK),
     "SJE": SJE(seen_penalty=-0.5, **QUICK),
+    "Foresight": Foresight(),
+    "Foresight, centred, penalty": Foresight(feature_scaling="centred", seen_penalty=3.0),
+    "Foresight, linear": Foresight(generator="linear"),
+    "Foresight, standard": Foresight(feature_scaling="standard", semantic_norm=None),
+    "Foresight, linear generator": Foresight(generator="linear"),
 }
 
 
@@ -81,6 +86,17 @@ def test_seen_classes_of_an_adapted_model_have_their_learned_classifiers(small_w
     assert_same_scores(adapted.to_linear(labels).scores(X), adapted.decision_function(X, labels))
 
 
+def test_an_adapted_foresight_is_linear_too(small_world: ZeroShotDataset) -> None:
+    model = fitted(Foresight(), small_world)
+    adapted = model.adapt(small_world.test_unseen.X).set_params(seen_penalty=2.0)
+    adapted.add_classes({"novel": np.linspace(0, 1, small_world.classes.vectors.shape[1])})
+    X = np.concatenate([small_world.test_seen.X, small_world.test_unseen.X])
+    expected, found = adapted.decision_function(X), adapted.to_linear().scores(X)
+    assert np.abs(found - expected).max() <= 1e-5 * np.ptp(expected)
+    before = model.decision_function(X, "unseen")
+    assert np.abs(adapted.to_linear(model.unseen_classes_).scores(X) - before).max() > 0.01 * np.ptp(before)
+
+
 def test_classes_added_later_are_there(small_world: ZeroShotDataset) -> None:
     model = fitted(LINEAR["DEM"], small_world)
     model.add_classes({"novel": np.linspace(0, 1, small_world.classes.vectors.shape[1])})
@@ -114,6 +130,15 @@ def test_scores_and_predictions_written_out() -> None:
     assert linear.predict(X).tolist() == best
 
 
+def test_roots_keep_their_sign_and_are_what_is_brought_to_length_one() -> None:
+    weights, bias = np.array([[1, 2, 3], [0, -1, 1]], dtype=np.float32), np.array([1, -2], dtype=np.float32)
+    linear = Linear(np.array(["a", "b"]), weights, bias, True, root=True)
+    # Roots 2, -3, 6 have the length 7.
+    np.testing.assert_allclose(linear.scores([[4, -9, 36], [0, 0, 0]]), [[14 / 7 + 1, 9 / 7 - 2], [1, -2]], rtol=1e-6)
+    lone = Linear(linear.labels, weights, bias, False, root=True)
+    np.testing.assert_allclose(lone.scores([[4, -9, 36]]), [[14 + 1, 9 - 2]], rtol=1e-6)
+
+
 def test_an_image_of_zeros_has_the_bias_for_scores() -> None:
     linear = Linear(np.array([3, 4]), np.ones((2, 5), np.float32), np.array([0.5, -1], np.float32), True)
     assert linear.scores(np.zeros((1, 5))).tolist() == [[0.5, -1]]
@@ -142,21 +167,42 @@ def test_layers_and_similarities_written_out() -> None:
     made, squares = ClassifierMap(layers, "distance", learned=learned)(vectors, places)
     x = rng.normal(size=5)
     np.testing.assert_allclose(made @ x + squares, [x @ x - ((x - row) ** 2).sum() for row in w], rtol=1e-5)
+    # Images of nine features, brought to the space of w.
+    projection, image = rng.normal(size=(5, 9)), rng.normal(size=9)
+    x = np.array([sum(projection[k, i] * image[i] for i in range(9)) for k in range(5)])
+    for similarity, expected in (
+        ("dot", [row @ x for row in w]),
+        ("cosine", [20 * row @ x / np.sqrt(row @ row) for row in w]),
+        ("distance", [x @ x - ((x - row) ** 2).sum() for row in w]),
+    ):
+        made, squares = ClassifierMap(layers, similarity, 20.0, learned, projection)(vectors, places)
+        assert made.shape == (3, 9)
+        np.testing.assert_allclose(made @ image + squares, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("scaling", [{}, {"shift": np.arange(5, dtype=np.float32), "factor": np.ones(5, np.float32)}])
 @pytest.mark.parametrize("labels", [["zebra", "Grünfink"], [10, 7], [0.5, 1.5]])
-def test_a_file_holds_all_of_it(tmp_path: Path, labels: list[Any], scaling: dict[str, Any]) -> None:
+@pytest.mark.parametrize("root", [False, True])
+def test_a_file_holds_all_of_it(tmp_path: Path, labels: list[Any], scaling: dict[str, Any], root: bool) -> None:
     rng = np.random.default_rng(0)
     weights, bias = rng.normal(size=(2, 5)).astype(np.float32), np.zeros(2, np.float32)
-    linear = Linear(np.array(labels, dtype=object), weights, bias, True, **scaling)
+    linear = Linear(np.array(labels, dtype=object), weights, bias, True, **scaling, root=root)
     linear.save(tmp_path / "weights.npz")
     with np.load(tmp_path / "weights.npz", allow_pickle=False) as file:
-        assert set(file) == {"labels", "weights", "bias", "normalise", *scaling}
+        assert set(file) == {"labels", "weights", "bias", "normalise", "root", *scaling}
     X, read = rng.normal(size=(3, 5)), Linear.load(tmp_path / "weights.npz")
+    assert read.root is root
     np.testing.assert_array_equal(read.scores(X), linear.scores(X))
     assert read.predict(X).tolist() == linear.predict(X).tolist()
     assert [path.name for path in tmp_path.iterdir()] == ["weights.npz"]
+
+
+def test_a_file_written_before_there_were_roots_has_none(tmp_path: Path) -> None:
+    weights = np.eye(2, dtype=np.float32)
+    np.savez(tmp_path / "weights.npz", labels=np.array([3, 4]), weights=weights, bias=weights[0], normalise=np.array(False))
+    read = Linear.load(tmp_path / "weights.npz")
+    assert read.root is False
+    assert read.scores([[4.0, -9.0]]).tolist() == [[5.0, -9.0]]
 
 
 def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:

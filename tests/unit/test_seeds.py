@@ -10,9 +10,11 @@ import torch
 
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import SettingsError
-from sightunseen.methods.cvc import CVC
-from sightunseen.protocols import run_training
+from sightunseen.evaluation import evaluate
+from sightunseen.methods import CVC, Foresight
+from sightunseen.protocols import run_adaptation, run_training
 from sightunseen.records import RunRecord
+from sightunseen.selection import OnValidationClasses
 
 SETTINGS: dict[str, Any] = {"hidden": 16, "n_tasks": 200, "learning_rate": 1e-2, "device": "cpu"}
 
@@ -43,6 +45,43 @@ def test_seeds_together_come_out_as_each_alone(
         assert found == (chosen if threads == 1 else pytest.approx(chosen, rel=1e-2, abs=1.0))
         assert alone.seeds == {}
     assert together.results == together.seeds["results"][0]
+
+
+def test_seeds_of_a_method_that_draws_nothing_are_those_of_what_it_is_chosen_on(
+    small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"grid": {"shrinkage": [0.1, 0.9], "noise": [0.1, 1.0]}}
+    together = run_training(Foresight(), small_world, tmp_path, n_seeds=3, seed=4, **options).record_
+    assert together is not None
+    assert (together.seed, together.seeds["seeds"]) == (4, [4, 5, 6])
+    penalties = [chosen["seen_penalty"] for chosen in together.seeds["chosen"]]
+    assert len(set(penalties)) == 3  # each chose for itself, on folds of its own
+    for seed, results, chosen in zip((4, 5, 6), together.seeds["results"], together.seeds["chosen"], strict=True):
+        folds = OnValidationClasses(seed=seed)
+        by_itself = folds.choose([Foresight()], small_world, options["grid"])[0]
+        assert by_itself.report["chosen"] == chosen
+        model = Foresight(**chosen).fit(small_world.train.X, small_world.train.y, small_world.classes)
+        assert evaluate(model, small_world).summary() == results
+
+
+def test_an_adaptation_is_rehearsed_on_the_folds_that_its_model_was_chosen_on(
+    small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
+    penalties = set()
+    for seed in (0, 3):
+        model = run_training(Foresight(), small_world, tmp_path, seed=seed)
+        model.save(tmp_path / "model")
+        found = run_adaptation(Foresight.load(tmp_path / "model"), small_world, tmp_path).record_
+        by_itself = OnValidationClasses(seed=seed).choose_adaptation(model, small_world, {})
+        assert found is not None
+        assert (found.seed, found.selection["chosen"]) == (seed, by_itself.report["chosen"])
+        penalties.add(found.selection["chosen"]["seen_penalty"])
+    assert len(penalties) == 2
+
+
+def test_seeds_that_would_change_nothing_are_refused(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="Foresight draws nothing at random"):
+        run_training(Foresight(), small_world, tmp_path, select=False, n_seeds=2)
 
 
 def test_mean_and_deviation_are_those_of_a_sample(small_world: ZeroShotDataset, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Training done again from a model's settings and watched on test data: nothing is chosen by it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,9 +10,8 @@ from sklearn.base import clone
 
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError
-from sightunseen.methods import DEM, TrainedClassifier, ZeroShotClassifier
+from sightunseen.methods import AdaptableClassifier, TrainedClassifier, ZeroShotClassifier
 from sightunseen.methods.cvc import CVC
-from sightunseen.methods.projection import Projection
 from sightunseen.methods.transductive import Adaptation
 from sightunseen.training import Hook, train
 from sightunseen.trials import Measurements
@@ -25,13 +24,13 @@ MEASURED = ("T1", "U", "S", "H", "AUSUC")
 class Watched:
     """A model, trained or adapted again, and what was measured along the way."""
 
-    model: TrainedClassifier
-    curve: Sequence[Mapping[str, Any]]
+    model: ZeroShotClassifier
+    curve: Sequence[Any]
 
 
 @dataclass(frozen=True)
 class Reruns:
-    """What of a model's making could be watched: None where there is no training loop, or nothing to adapt to.
+    """What of a model's making could be repeated: None where there is no training loop, or nothing to adapt to.
 
     ``before`` is what an adapted model was made from, trained again. ``alike`` is the share of test images that the model
     and its rerun answer alike, where they should: a model adapted to other images, or kept at its best round on the test
@@ -45,12 +44,15 @@ class Reruns:
 
 
 def rerun(model: ZeroShotClassifier, data: ZeroShotDataset, hooks: Sequence[Hook] = ()) -> Reruns:
-    """Train ``model`` again and, if it is a CVC, adapt it again: as it was adapted, or else by the default settings."""
+    """Train ``model`` again and, if it is a CVC, adapt it again: as it was adapted, or else by the default settings.
+
+    A method without a training loop is solved again and, if it can be and was not, adapted by its default settings.
+    """
     if not isinstance(model, TrainedClassifier):
-        return Reruns()
+        return _solved_again(model, data)
     training = watched_training(model, data, hooks=hooks)
     images, to_adapt_to = np.concatenate([data.test_unseen.X, data.test_seen.X]), len(data.test_unseen) > 0
-    if not _is_adapted(model):
+    if not is_adapted(model):
         adaptation = watched_adaptation(model, data, hooks=hooks) if isinstance(model, CVC) and to_adapt_to else None
         return Reruns(training, adaptation, alike=same_answers(model, training.model, images) if len(images) else None)
     before = training.model
@@ -70,7 +72,7 @@ def watched_training(
     """
     if not isinstance(model, TrainedClassifier):
         raise SettingsError(f"{type(model).__name__} is not trained by tasks, so there is no training to watch.")
-    copy = clone(model).set_params(seen_penalty=_penalty_in_training(model), device=_device_of(model))
+    copy = clone(model).set_params(seen_penalty=_penalty_in_training(model), device=device_of(model))
     tested = len(data.test_seen) or len(data.test_unseen)
     # Measurements counts its points along the whole schedule, which training may have left early.
     along = -(-points * model.n_tasks // model.n_tasks_)
@@ -120,49 +122,31 @@ def same_answers(model: ZeroShotClassifier, other: ZeroShotClassifier, X: ArrayL
     return float(np.mean(model.predict(X, candidates) == other.predict(X, candidates)))
 
 
-def space_models(
-    model: ZeroShotClassifier, reruns: Reruns, data: ZeroShotDataset, hooks: Sequence[Hook] = ()
-) -> Iterator[tuple[str, ZeroShotClassifier]]:
-    """The models of the paper's t-SNE figure by name, in order, and ``model`` at the end if it is none of them.
-
-    V→A, DEM, CVC and, where there are images to adapt to, CVC transductive. ``model`` and its reruns stand for those that
-    they are; the others are trained here, when it is their turn, with default settings and the model's seed. All of them
-    have ``compared``.
-    """
-    common: dict[str, Any] = {"seed": getattr(model, "seed", 0), "device": _device_of(model)}
-
-    def fitted(fresh: TrainedClassifier, name: str) -> TrainedClassifier:
-        return fresh.fit(data.train.X, data.train.y, data.classes, hooks=hooks, stage=f"training {name}")
-
-    is_attribute_projection = isinstance(model, Projection) and model.space == "attributes"
-    yield "V→A", model if is_attribute_projection else fitted(Projection("attributes", **common), "V to A")
-    yield "DEM", model if isinstance(model, DEM) else fitted(DEM(**common), "DEM")
-    if isinstance(model, CVC) and _is_adapted(model):
-        yield "CVC", reruns.training.model if reruns.training else fitted(clone(model), "CVC")
-        yield "CVC transductive", model
-    else:
-        inductive = model if isinstance(model, CVC) else fitted(CVC(**common), "CVC")
-        yield "CVC", inductive
-        if reruns.adaptation:
-            yield "CVC transductive", reruns.adaptation.model
-        elif len(data.test_unseen):
-            yield "CVC transductive", watched_adaptation(inductive, data, hooks=hooks).model
-    if not (is_attribute_projection or isinstance(model, DEM | CVC)) and _has_space(model, data):
-        yield type(model).__name__, model
+def _solved_again(model: ZeroShotClassifier, data: ZeroShotDataset) -> Reruns:
+    again = clone(model).set_params(seen_penalty=_penalty_in_training(model)).fit(data.train.X, data.train.y, data.classes)
+    if is_adapted(model):
+        return Reruns(before=again)
+    images = np.concatenate([data.test_unseen.X, data.test_seen.X])
+    alike = same_answers(model, again, images) if len(images) else None
+    if not isinstance(model, AdaptableClassifier) or not len(data.test_unseen):
+        return Reruns(alike=alike)
+    adapted = model.adapt(data.test_unseen.X, data.unseen, X_seen=data.train.X, y_seen=data.train.y)
+    return Reruns(adaptation=Watched(adapted, getattr(adapted, "history_", ())), alike=alike)
 
 
 def _only(point: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: point[name] for name in names if name in point}
 
 
-def _is_adapted(model: ZeroShotClassifier) -> bool:
+def is_adapted(model: ZeroShotClassifier) -> bool:
+    """Whether a model has met unlabelled images of unseen classes."""
     learned = getattr(model, "learned_classifiers_", None) is not None  # CVC's; others tell by their record
     return learned or (model.record_ is not None and model.record_.kind == "adapt")
 
 
 def _penalty_in_training(model: ZeroShotClassifier) -> float:
     """The penalty on seen classes of a model; of an adapted one, that of the model it was adapted from."""
-    if not _is_adapted(model):
+    if not is_adapted(model):
         return model.seen_penalty
     record: Mapping[str, Any] | None = None if model.record_ is None else asdict(model.record_)
     while record is not None and record["kind"] == "adapt":
@@ -183,15 +167,7 @@ def _is_last(model: ZeroShotClassifier) -> bool:
     return all("pool_accuracy" in note for note in history) and (model.record_ is None or model.record_.protocol == "honest")
 
 
-def _device_of(model: ZeroShotClassifier) -> str:
+def device_of(model: ZeroShotClassifier) -> str:
     """The device of a model; a model of a GPU is also trained again where there is none."""
     device = getattr(model, "device", "auto")
     return "auto" if device == "cuda" else device
-
-
-def _has_space(model: ZeroShotClassifier, data: ZeroShotDataset) -> bool:
-    try:
-        model.compared(data.train.X[:1], None)
-    except SettingsError:
-        return False
-    return True

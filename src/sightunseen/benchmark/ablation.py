@@ -70,20 +70,25 @@ def ablation_plan(data: DataEntry, n_seen: int, seeds: int, shared: Mapping[str,
     Without tasks there are mini-batches of as many images. Tasks have 32 classes, or all where fewer are seen: that job
     stands in both tables, and runs once.
     """
-    if n_seen < FEWEST_SEEN:
-        raise DataError(
-            f"an ablation is chosen on validation classes, which takes at least {FEWEST_SEEN} seen classes; "
-            f"{data.name} has {n_seen}. Add images of more classes."
-        )
-    refused = sorted((VARIED | CHOSEN) & set(shared or {}))
-    if refused:
-        raise SettingsError(f"'{refused[0]}' is varied or chosen by the ablation itself, and cannot be set for all variants.")
+    check_ablation(data, n_seen, shared or {})
     usual = min(USUAL_SIZE, n_seen)
     sizes = sorted({size for size in SIZES if size < n_seen} | {n_seen})
     variants = {variant.label: variant for variant in _cells(usual)}
     variants |= {_label_by_size(size, n_seen): Variant(VISUAL, "cosine", True, size) for size in sizes if size != usual}
     entries = [variant.entry(label, shared or {}) for label, variant in variants.items()]
     return Plan((data,), tuple(entries), seeds, title=f"Ablation on {data.name}")
+
+
+def check_ablation(data: DataEntry, n_seen: int, shared: Mapping[str, Any]) -> None:
+    """Refuse too few seen classes, and shared settings that variants differ in."""
+    if n_seen < FEWEST_SEEN:
+        raise DataError(
+            f"an ablation is chosen on validation classes, which takes at least {FEWEST_SEEN} seen classes; "
+            f"{data.name} has {n_seen}. Add images of more classes."
+        )
+    refused = sorted((VARIED | CHOSEN) & set(shared))
+    if refused:
+        raise SettingsError(f"'{refused[0]}' is varied or chosen by the ablation itself, and cannot be set for all variants.")
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class DataEntry:
     @property
     def name(self) -> str:
         """The name of its rows in tables."""
-        return f"{Path(self.path).name} {self.features or ''}".strip()
+        return " ".join([Path(self.path).name, *filter(None, (self.features, self.semantics))])
 
     @property
     def published_name(self) -> str:

@@ -4,7 +4,7 @@ import argparse
 import ast
 import itertools
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
     return {name: _value(text) for name, text in map(_pair, pairs)}
 
 
-def parse_grid(pairs: list[str]) -> dict[str, list[Any]]:
+def parse_grid(pairs: list[str]) -> dict[str, Sequence[Any]]:
     """``["q=0.5,0.7"]`` -> ``{"q": [0.5, 0.7]}``."""
     grid = {name: text.split(",") for name, text in map(_pair, pairs)}
     empty = [name for name, values in grid.items() if not all(value.strip() for value in values)]
@@ -86,17 +86,18 @@ def parse_grid(pairs: list[str]) -> dict[str, list[Any]]:
     return {name: [_value(value.strip()) for value in values] for name, values in grid.items()}
 
 
-def combinations(grid: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+def combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """Every combination of a grid; the empty one of an empty grid."""
     for values in itertools.product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
 
 
-def check_names(settings: dict[str, Any], allowed: list[str]) -> None:
-    """Refuse a setting that does not exist."""
-    unknown = sorted(set(settings) - set(allowed))
+def check_names(whose: str, settings: Mapping[str, Any], allowed: Iterable[str], of_cvc: Iterable[str] = ()) -> None:
+    """Refuse a setting that does not exist; one of CVC, which is not the default, is said to be that."""
+    unknown = sorted({*settings} - {*allowed})
     if unknown:
-        raise SettingsError(f"there is no setting '{unknown[0]}'; there are {', '.join(sorted(allowed))}.")
+        advice = " CVC has it: give --method CVC." if unknown[0] in of_cvc else ""
+        raise SettingsError(f"{whose} has no setting '{unknown[0]}'; it has {', '.join(sorted(allowed))}.{advice}")
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -50,8 +50,14 @@ def prepare_output(args: argparse.Namespace) -> Path:
 
 
 @contextmanager
-def long_work(workspace: Path, identity: dict[str, Any]) -> Iterator[Sequence[Hook]]:
-    """Yield the hooks of a run, a progress bar and checkpoints; a first Ctrl-C is caught and ends in a checkpoint."""
+def long_work(workspace: Path, identity: dict[str, Any], by_tasks: bool = True) -> Iterator[Sequence[Hook]]:
+    """Yield the hooks of a run, a progress bar and checkpoints; a first Ctrl-C is caught and ends in a checkpoint.
+
+    What is not trained ``by_tasks`` takes seconds and has no checkpoints: it needs no hooks, and Ctrl-C stops it at once.
+    """
+    if not by_tasks:
+        yield []
+        return
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
     with _ctrl_c() as asked:
         yield [ProgressBar(), Checkpoints(workspace, digest, stop_asked=lambda: bool(asked))]

@@ -1,4 +1,4 @@
-"""Repeat the paper's ablation on any data: space, score and tasks (its Table 2), classes a task (its Table 5)."""
+"""Take a method apart on any data: CVC as the paper's Tables 2 and 5 do, or Foresight, ingredient by ingredient."""
 
 import argparse
 import shlex
@@ -16,27 +16,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add_data_arguments(parser)
     add_job_arguments(parser)
+    parser.add_argument(
+        "--of",
+        choices=("CVC", "Foresight"),
+        default="CVC",
+        help="the method to take apart (default: CVC, by the paper's Tables 2 and 5)",
+    )
     parser.add_argument("--seeds", type=positive, default=3, metavar="N", help="seeds 0 to N - 1 (default: 3)")
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="change a setting of all variants, such as n_tasks=500; may be given several times",
+        help="change a setting of all variants, such as n_tasks=500; may be given several times (with --of Foresight: "
+        "of CVC beside it)",
     )
     add_format_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out what is not done yet, and print both tables."""
+    """Carry out what is not done yet, and print the tables."""
     from sightunseen.benchmark.ablation import ablation_tables
     from sightunseen.benchmark.store import Store
+    from sightunseen.benchmark.study import study_tables
     from sightunseen.cli._jobs import STOPPED, print_tables, run_jobs
 
     code = run_jobs(_plan(args), args, counts_to=sys.stderr)
     if code == STOPPED:
         return code
-    print_tables(ablation_tables(Store(args.out).outcomes().values()), args.format)
+    tables = study_tables if args.of == "Foresight" else ablation_tables
+    print_tables(tables(Store(args.out).outcomes().values()), args.format)
     following = f"next: sightunseen report {shlex.quote(str(args.out))} --out ablation.html"
     print(following, file=sys.stdout if args.format == "table" else sys.stderr)
     return code
@@ -46,7 +55,9 @@ def _plan(args: argparse.Namespace) -> "Plan":
     """The plan for these data; settings that a variant lacks or cannot mean are an error before any job."""
     from sightunseen.benchmark.ablation import CHOSEN, VARIED, ablation_plan
     from sightunseen.benchmark.plan import DataEntry
+    from sightunseen.benchmark.study import study_plan
     from sightunseen.benchmark.work import opened
+    from sightunseen.catalogue import CARDS
     from sightunseen.cli._arguments import check_names, parse_settings
     from sightunseen.methods import METHODS
 
@@ -54,10 +65,11 @@ def _plan(args: argparse.Namespace) -> "Plan":
     entry = DataEntry(str(args.data.resolve()), args.features, args.splits, args.semantics, classes)
     shared: dict[str, Any] = parse_settings(args.set)
     data, _ = opened(entry)
-    plan = ablation_plan(entry, len(data.seen), args.seeds, shared)
-    kinds = {method.name: METHODS[method.name] for method in plan.methods}
-    known = set.intersection(*(set(kind._get_param_names()) for kind in kinds.values()))
-    check_names(shared, sorted(known - VARIED - CHOSEN))
+    make = study_plan if args.of == "Foresight" else ablation_plan
+    plan = make(entry, len(data.seen), args.seeds, shared)
+    kinds = {method.name: METHODS[CARDS[method.name].estimator] for method in plan.methods}
+    known = set.intersection(*(set(kind._get_param_names()) for kind in kinds.values() if kind is not METHODS["Foresight"]))
+    check_names("the ablation", shared, known - VARIED - CHOSEN)
     for method in plan.methods:
         kinds[method.name](**method.settings).check_settings()
     return plan

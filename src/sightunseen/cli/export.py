@@ -71,6 +71,7 @@ def _say_linear(linear: Any, path: Path) -> None:
     print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")
     print(f"  labels ({classes}), weights ({classes}, {features}), bias ({classes})")
     scaled = "x" if linear.shift is None else "(x - shift) * factor"
+    scaled = f"(sign({scaled}) * sqrt(|{scaled}|))" if linear.root else scaled
     print(f"  scores: weights . {scaled}{' / its length' if linear.normalise else ''} + bias")
 
 

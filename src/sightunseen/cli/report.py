@@ -107,7 +107,8 @@ def _with_reruns(study: Any, trained_on_it: bool, seed: int) -> Any:
     """The study with what takes training: curves watched on test data, and pictures of spaces."""
     from dataclasses import replace
 
-    from sightunseen.analyses.reruns import rerun, space_models
+    from sightunseen.analyses.reruns import rerun
+    from sightunseen.analyses.spaces import space_models
     from sightunseen.cli._run import ProgressBar
     from sightunseen.report.model_page import image_names
     from sightunseen.report.spaces import space_of

@@ -3,6 +3,8 @@
 import argparse
 import shlex
 import shutil
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -12,9 +14,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add_data_arguments(parser)
     add_run_arguments(parser)
-    parser.add_argument("--method", default="CVC", metavar="NAME", help="one of: sightunseen methods (default: CVC)")
+    parser.add_argument(
+        "--method",
+        metavar="NAME",
+        help="one of: sightunseen methods (default: Foresight; CVC with a preset or the protocol of the paper)",
+    )
     parser.add_argument("--points", type=positive, default=10, help="times the model is measured along training (default: 10)")
-    parser.add_argument("--seed", type=int, default=0, help="all randomness follows from it (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="all randomness, that of choosing too, follows from it (default: 0)"
+    )
     parser.add_argument(
         "--seeds",
         type=positive,
@@ -27,21 +35,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, save, and say what came out."""
-    from sightunseen.cli._arguments import check_names, combinations, parse_grid, parse_settings
     from sightunseen.cli._data import open_examined
     from sightunseen.cli._run import long_work, prepare_output
+    from sightunseen.methods import TrainedClassifier
     from sightunseen.presets import preset
     from sightunseen.protocols import run_training
+    from sightunseen.seeds import check_seeds
 
     workspace = prepare_output(args)
+    args.method = args.method or ("CVC" if args.preset != "fast" or args.protocol == "paper" else "Foresight")
     method, chosen = _method(args), preset(args.preset)
-    known = set(method._get_param_names())
-    own_options = {name: value for name, value in {"seed": args.seed, "device": args.device}.items() if name in known}
-    settings = {**chosen.settings, **parse_settings(args.set), **own_options}
-    grid = parse_grid(args.search)
-    check_names({**parse_settings(args.set), **grid}, sorted(known - {"seed", "device"}))
-    for combination in combinations(grid):
-        method(**{**settings, **combination}).check_settings()
+    settings, grid = _settings(args, method, chosen.settings)
+    check_seeds(method(**settings), args.seeds, args.select == "validation")
     data, findings = open_examined(args, chosen.semantics, args.allow)
     options: dict[str, Any] = {
         "protocol": args.protocol,
@@ -50,8 +55,10 @@ def run(args: argparse.Namespace) -> int:
         "n_folds": args.folds,
         "points": args.points,
         "n_seeds": args.seeds,
+        "seed": args.seed,
     }
-    with long_work(workspace, {"method": args.method, "settings": settings, "data": data.describe(), **options}) as hooks:
+    identity = {"method": args.method, "settings": settings, "data": data.describe(), **options}
+    with long_work(workspace, identity, issubclass(method, TrainedClassifier)) as hooks:
         model = run_training(method(**settings), data, workspace, findings=findings, hooks=hooks, **options)
     model.save(args.out)
     shutil.rmtree(workspace, ignore_errors=True)
@@ -68,18 +75,36 @@ def _method(args: argparse.Namespace) -> Any:
     method = METHODS[card_of(args.method).estimator]
     if args.preset != "fast" and method is not METHODS["CVC"]:
         raise SettingsError(f"preset {args.preset} is one of CVC; {args.method} takes its settings by --set.")
-    if args.seeds > 1 and "seed" not in method._get_param_names():
-        raise SettingsError(f"{args.method} draws nothing at random: every seed gives the same model. Leave --seeds out.")
+    if args.device == "cuda" and "device" not in method._get_param_names():
+        print(f"note: {args.method} computes on the processor; --device cuda changes nothing.", file=sys.stderr)
     return method
+
+
+def _settings(args: argparse.Namespace, method: Any, preset: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of the model, and those to choose among; what the method cannot mean is refused."""
+    from sightunseen.cli._arguments import check_names, combinations, parse_grid, parse_settings
+    from sightunseen.methods import METHODS
+
+    options = {"seed": args.seed, "device": args.device}
+    known, of_cvc = (set(kind._get_param_names()) for kind in (method, METHODS["CVC"]))
+    given, grid = parse_settings(args.set), parse_grid(args.search)
+    check_names(args.method, {**given, **grid}, known - options.keys(), of_cvc - options.keys())
+    settings = {**preset, **given, **{name: value for name, value in options.items() if name in known}}
+    if not grid and args.protocol == "honest" and args.select == "validation":
+        grid = method.unasked_search(given)
+    for combination in combinations(grid):
+        method(**{**settings, **combination}).check_settings()
+    return settings, grid
 
 
 def _report(model: Any, args: argparse.Namespace) -> None:
     from sightunseen.cli._arguments import shown_data
-    from sightunseen.cli._tables import print_choice, print_results
+    from sightunseen.cli._tables import print_calibration, print_choice, print_results
     from sightunseen.methods import AdaptableClassifier
 
     record = model.record_
     print_choice(record)
+    print_calibration(model.calibration_)
     if record.results:
         by = "chosen on TEST data" if record.protocol == "paper" else "test data looked at once"
         title = f"{record.data['name']}, protocol {record.protocol} ({by}), percent"

@@ -45,9 +45,10 @@ def export_onnx(model: ZeroShotClassifier, path: str | Path) -> OnnxFile:
     be given: a vector alone does not say which class it is of, and a guess could go wrong without a word.
 
     The file's metadata hold what there is to feed, as JSON: ``labels``, ``class_vectors`` and ``seen_places`` of the model's
-    classes; besides, ``attribute_names``, ``semantics``, ``method``, ``backbone`` and ``sightunseen_version``. Classifiers
-    are made at every run, so many images at a time are cheaper than one by one; for a fixed list of classes
-    ``model.to_linear()`` makes them once.
+    classes; besides, ``attribute_names``, ``semantics``, ``method``, ``backbone`` and ``sightunseen_version``; and of the
+    calibration the ``temperature``, already in the probabilities, and ``none_below``, the best score under which an image is
+    none of the classes (null: never). Classifiers are made at every run, so many images at a time are cheaper than one by
+    one; for a fixed list of classes ``model.to_linear()`` makes them once.
     """
     path = Path(path)
     if path.suffix != ".onnx":

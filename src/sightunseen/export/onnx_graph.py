@@ -7,10 +7,11 @@ import numpy as np
 
 from sightunseen._version import __version__
 from sightunseen.errors import MissingDependencyError, SettingsError
-from sightunseen.linear import SMALLEST_LENGTH, ClassifierMap
+from sightunseen.linear import SMALLEST_LENGTH, ClassifierMap, Layer
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.methods._features import FeatureScaling
-from sightunseen.semantics.attributes import length_of
+from sightunseen.methods._features import CENTRED, FeatureScaling
+from sightunseen.semantics.attributes import AttributeScaling, length_of
+from sightunseen.wide_generator import WideGenerator
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -28,7 +29,8 @@ def as_onnx(model: ZeroShotClassifier) -> "ModelProto":
     made_of, metadata = model.classifier_map(), _metadata(model)
     vectors = int(model.table_.vectors.shape[1])
     graph = _Graph()
-    graph.answers(made_of, model.scaling_, length_of(getattr(model, "semantic_norm", None), vectors), float(model.seen_penalty))
+    scaled = graph.class_vectors(model.attribute_scaling_, length_of(getattr(model, "semantic_norm", None), vectors))
+    graph.answers(made_of, model.scaling_, scaled, float(model.seen_penalty), model.temperature_)
     size = sum(len(constant.raw_data) for constant in graph.constants) + sum(map(len, metadata.values()))
     if size > MOST_BYTES:
         raise SettingsError(
@@ -62,15 +64,19 @@ class _Graph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def answers(self, made_of: ClassifierMap, scaling: FeatureScaling, length: float | None, penalty: float) -> None:
-        """The whole of it. ``length`` is that of scaled class vectors, None where they are left as they are."""
-        weights = self.classifiers(made_of, length)
+    def answers(
+        self, made_of: ClassifierMap, scaling: FeatureScaling, vectors: str, penalty: float, temperature: float
+    ) -> None:
+        """The whole of it, from scaled class vectors on."""
+        weights = self.classifiers(made_of, vectors)
         bias = None
         if made_of.similarity == "cosine":
             weights = self.step("Mul", self.step("Div", weights, self.lengths(weights)), self.constant(made_of.scale))
         elif made_of.similarity == "distance":
             bias = self.step("ReduceSumSquare", weights, axes=[1], keepdims=0)  # (c,)
             weights = self.step("Mul", weights, self.constant(2))
+        if made_of.projection is not None:
+            weights = self.step("MatMul", weights, self.constant(made_of.projection))
         features = self.features(scaling)
         scores = self.step("Gemm", features, weights, transB=1)  # (n, c)
         if made_of.similarity == "cosine" or scaling.kind == "unit":
@@ -82,14 +88,23 @@ class _Graph:
             subtracted = self.step("Where", self.is_seen(), self.constant(penalty), self.constant(0))  # (c,)
             scores = self.step("Sub", scores, subtracted)
         self.step("Identity", scores, result="scores")
-        self.step("Softmax", "scores", result="probabilities", axis=1)
+        cooled = "scores" if temperature == 1 else self.step("Div", "scores", self.constant(temperature))
+        self.step("Softmax", cooled, result="probabilities", axis=1)
 
-    def classifiers(self, made_of: ClassifierMap, length: float | None) -> str:
-        """Class vectors (c, a) -> what images are compared with, (c, d)."""
-        values = "class_vectors"
-        if length is not None:
-            values = self.step("Mul", self.step("Div", values, self.lengths(values)), self.constant(length))
+    def class_vectors(self, scaling: AttributeScaling, length: float | None) -> str:
+        """Class vectors as the method meets them, (c, a); ``length`` None leaves them as long as they are."""
+        values = self.shifted("class_vectors", scaling)
+        if length is None:
+            return values
+        return self.step("Mul", self.step("Div", values, self.lengths(values)), self.constant(length))
+
+    def classifiers(self, made_of: ClassifierMap, values: str) -> str:
+        """Scaled class vectors (c, a) -> what images are compared with, (c, d)."""
         for layer in made_of.layers:
+            if isinstance(layer, WideGenerator):
+                values = self.wide(layer, values)
+                continue
+            assert isinstance(layer, Layer)
             bias = () if layer.bias is None else (self.constant(layer.bias),)
             values = self.step("Gemm", values, self.constant(layer.weights), *bias, transB=1)
             values = self.step("Relu", values) if layer.rectify else values
@@ -100,12 +115,37 @@ class _Graph:
         is_seen = self.step("Unsqueeze", self.is_seen(), self.constant([1], np.int64))
         return self.step("Where", is_seen, learned, values)
 
+    def wide(self, generator: WideGenerator, values: str) -> str:
+        """The infinitely wide generator: (c, a) -> (c, k)."""
+        centred = self.step("Sub", values, self.constant(generator.centre))
+        values = self.step("Div", centred, self.constant(generator.unit))
+        if generator.linear:
+            return self.step("MatMul", values, self.constant(generator.anchors.T @ generator.weights))
+        # The anchors are brought to length one here, so that of the lengths only those of the classes are left to compute.
+        sizes = np.maximum(np.linalg.norm(generator.anchors, axis=1, keepdims=True), SMALLEST_LENGTH)  # (s, 1)
+        directions = self.constant(generator.anchors / sizes)
+        cosine = self.step("Div", self.step("Gemm", values, directions, transB=1), self.lengths(values))
+        cosine = self.step("Clip", cosine, self.constant(-1), self.constant(1))
+        angle = self.step("Acos", cosine)
+        rest = self.step("Mul", self.step("Sub", self.constant(np.pi), angle), cosine)
+        kernel = self.step("Mul", self.step("Add", self.step("Sin", angle), rest), self.lengths(values))
+        return self.step("MatMul", kernel, self.constant(sizes / np.pi * generator.weights))
+
     def features(self, scaling: FeatureScaling) -> str:
-        """Features as the method meets them, (n, d), but for the division by their length."""
-        values = "features"
-        if scaling.shift is not None and scaling.factor is not None:
-            values = self.step("Mul", self.step("Sub", values, self.constant(scaling.shift)), self.constant(scaling.factor))
+        """Features as the method meets them, (n, d); but of kind ``unit`` the division by their length comes later."""
+        if scaling.kind in CENTRED:
+            values = "features"
+            if scaling.kind == "root":
+                values = self.step("Mul", self.step("Sign", values), self.step("Sqrt", self.step("Abs", values)))
+            return self.step("Sub", self.step("Div", values, self.lengths(values)), self.constant(scaling.shift))
+        values = self.shifted("features", scaling)
         return self.step("Clip", values, self.constant(0), self.constant(1)) if scaling.kind == "range" else values
+
+    def shifted(self, values: str, scaling: FeatureScaling | AttributeScaling) -> str:
+        """(values - shift) * factor, where there is anything to scale."""
+        if scaling.shift is None or scaling.factor is None:
+            return values
+        return self.step("Mul", self.step("Sub", values, self.constant(scaling.shift)), self.constant(scaling.factor))
 
     def is_seen(self) -> str:
         return self.step("GreaterOrEqual", "seen_places", self.constant(0, np.int64))
@@ -142,4 +182,6 @@ def _metadata(model: ZeroShotClassifier) -> dict[str, str]:
         "seen_places": json.dumps(model.seen_places(table.labels).tolist()),
         "attribute_names": json.dumps(table.attribute_names, ensure_ascii=False),
         "backbone": json.dumps(backbone, ensure_ascii=False),
+        "temperature": json.dumps(model.temperature_),
+        "none_below": json.dumps(None if model.calibration_ is None else model.calibration_.none_below),
     }

@@ -17,6 +17,7 @@ from sightunseen.methods.devise import DEVISE
 from sightunseen.methods.dsrl import DSRL
 from sightunseen.methods.eszsl import ESZSL
 from sightunseen.methods.fclswgan import FCLSWGAN
+from sightunseen.methods.foresight import Foresight
 from sightunseen.methods.gfzsl import GFZSL
 from sightunseen.methods.latem import LATEM
 from sightunseen.methods.projection import Projection
@@ -53,6 +54,7 @@ __all__ = [
     "SSE",
     "SYNC",
     "AdaptableClassifier",
+    "Foresight",
     "Projection",
     "RelationNetwork",
     "TrainedClassifier",
@@ -66,6 +68,7 @@ METHODS: dict[str, type[ZeroShotClassifier]] = {
     "CNZSL": CNZSL,
     "CONSE": CONSE,
     "CVC": CVC,
+    "Foresight": Foresight,
     "DAP": DAP,
     "DEM": DEM,
     "DEVISE": DEVISE,

@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -49,9 +49,9 @@ class AdaptableClassifier(ZeroShotClassifier):
         unseen = self._classes_to_adapt_to(candidates)
         images = self._images_to_remember(X_seen, y_seen)
         adapted = copy.deepcopy(self)
-        # The penalty was chosen for a model that never met unseen images; this one has.
-        adapted.seen_penalty = 0.0
         adapted._adapt(self._features(X_unlabelled), unseen, *images, **settings)
+        # Penalty and calibration were chosen for a model that never met unseen images; this one has.
+        adapted.seen_penalty, adapted.calibration_ = 0.0, None
         adapted._remember_images(*images)
         return adapted
 
@@ -60,6 +60,11 @@ class AdaptableClassifier(ZeroShotClassifier):
         """The names of the settings that :meth:`adapt` takes."""
         known = inspect.signature(cls._adapt).parameters.values()
         return [parameter.name for parameter in known if parameter.kind is parameter.KEYWORD_ONLY]
+
+    @classmethod
+    def unasked_adaptation_search(cls, fixed: Iterable[str] = ()) -> dict[str, Sequence[Any]]:
+        """As :meth:`unasked_search`, of the settings of ``adapt``."""
+        return {name: values for name, values in cls.adaptation_space.items() if cls.search_unasked and name not in fixed}
 
     def _check_adaptation(self, settings: Mapping[str, Any]) -> None:
         unknown = sorted(set(settings) - set(self.adaptation_settings()))

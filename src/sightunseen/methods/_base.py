@@ -1,26 +1,27 @@
 """The contract of every method: a scikit-learn classifier that also knows classes it has no images of."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sightunseen.calibration import NONE, Calibration, probabilities
 from sightunseen.checks import check_choice, check_number
 from sightunseen.classes import ClassTable, Labels, Vectors
 from sightunseen.errors import DataError, ModelError, SettingsError
 from sightunseen.linear import ClassifierMap, Linear
-from sightunseen.methods._features import SCALINGS, FeatureScaling
+from sightunseen.methods._features import CENTRED, SCALINGS, FeatureScaling
 from sightunseen.metrics import per_class_accuracy
 from sightunseen.model_files import ModelFiles, read_model, write_model
 from sightunseen.records import RunRecord
-from sightunseen.semantics.attributes import scale_vectors
+from sightunseen.semantics.attributes import AttributeScaling, scale_vectors
 
 BLOCK = 1024  # images scored at a time: memory stays flat over a mapped file, and a block in the processor's cache
 
@@ -36,10 +37,12 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Every method has the setting ``seen_penalty``; one with ``feature_scaling`` meets its features already scaled, and one
     with ``semantic_norm`` its class vectors. ``search_space`` are the values of its settings worth trying on validation
-    classes; ``version`` goes up when a change of the code changes its answers.
+    classes, which ``train`` does unasked where ``search_unasked`` says that it is cheap; ``version`` goes up when a change of
+    the code changes its answers.
     """
 
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    search_unasked: ClassVar[bool] = False
     version: ClassVar[int] = 1
 
     seen_penalty: float = 0.0
@@ -47,6 +50,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_: Labels
     seen_classes_: Labels
     record_: RunRecord | None
+    calibration_: Calibration | None = None
 
     @abstractmethod
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
@@ -71,12 +75,22 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if getattr(self, "semantic_norm", "sqrt") != "sqrt":
             check_number("semantic_norm ('sqrt', or a length)", self.semantic_norm, 0, optional=True)
 
+    @classmethod
+    def unasked_search(cls, fixed: Iterable[str] = ()) -> dict[str, Sequence[Any]]:
+        """The settings to choose on validation classes where nobody said which, without those that are ``fixed``."""
+        return {name: values for name, values in cls.search_space.items() if cls.search_unasked and name not in fixed}
+
     # -- predicting ----------------------------------------------------------------------------------------------------
 
     @property
     def unseen_classes_(self) -> Labels:
         """The labels that can be predicted but had no training images, sorted."""
         return np.setdiff1d(self.classes_, self.seen_classes_)
+
+    @property
+    def temperature_(self) -> float:
+        """What scores are divided by to give probabilities; 1 where ``calibration_`` is None."""
+        return 1.0 if self.calibration_ is None else self.calibration_.temperature
 
     def predict(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Labels:
         """The best class of each image: (n, d) -> (n,) labels.
@@ -93,10 +107,27 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = np.concatenate(list(self._score_blocks(X, labels)))
         return scores[:, 1] - scores[:, 0] if candidates is None and len(labels) == 2 else scores
 
-    def predict_proba(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
-        """Probabilities (n, c): softmax of the scores over the candidates (Eq. 2)."""
+    def scorer(self, candidates: ArrayLike | str | None = None) -> Callable[[ArrayLike], Floats]:
+        """The function from images (n, d) to scores (n, c) of candidates that are asked about again and again.
+
+        What depends on them alone is done once, here; a change of the model's classes does not reach it.
+        """
         labels = self.candidates(candidates)
-        return np.concatenate([softmax(scores, axis=1) for scores in self._score_blocks(X, labels)])
+        scorer = self._scorer(labels)
+        return lambda X: np.concatenate(list(self._score_blocks(X, labels, scorer)))
+
+    def predict_proba(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
+        """Probabilities (n, c): softmax of the scores over the candidates (Eq. 2), divided by the calibrated temperature."""
+        labels = self.candidates(candidates)
+        return np.concatenate([probabilities(scores, self.temperature_) for scores in self._score_blocks(X, labels)])
+
+    def is_none(self, scores: Floats, labels: Labels) -> NDArray[np.bool_]:
+        """Whether images fit none of these classes, (n,), by their scores for them, (n, c); never without a calibration."""
+        if self.calibration_ is None:
+            return np.zeros(len(scores), dtype=bool)
+        # A penalty that all candidates have says nothing about how well they fit.
+        penalty = self.seen_penalty if np.isin(labels, self.seen_classes_).all() else 0.0
+        return self.calibration_.is_none(scores + penalty)
 
     def score(
         self,
@@ -114,7 +145,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         raise SettingsError(
             f"this {type(self).__name__} does not give images and classes as points of one space, so it has no picture of "
-            "them. CVC, DEM, Projection, ESZSL, ALE, DEVISE and SJE do."
+            "them. Foresight, CVC, DEM, Projection, ESZSL, ALE, DEVISE and SJE do."
         )
 
     def to_linear(self, candidates: ArrayLike | str | None = None) -> Linear:
@@ -131,14 +162,19 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         places = self.seen_places(labels)
         weights, bias = made_of(self._vectors_of(labels), places)
         bias -= (self.seen_penalty * (places >= 0)).astype(np.float32)
-        normalise = made_of.similarity == "cosine" or self.scaling_.kind == "unit"
+        normalise = made_of.similarity == "cosine" or self.scaling_.kind in ("unit", *CENTRED)
+        if self.scaling_.kind in CENTRED:
+            assert self.scaling_.shift is not None
+            bias -= weights @ self.scaling_.shift
+            return Linear(labels, weights, bias, normalise, root=self.scaling_.kind == "root")
         return Linear(labels, weights, bias, normalise, self.scaling_.shift, self.scaling_.factor)
 
     def classifier_map(self) -> ClassifierMap:
         """How linear classifiers of scaled features are made of scaled class vectors. What scores otherwise refuses."""
         raise SettingsError(
             f"the scores of this {type(self).__name__} are not linear in the features, or its classifiers are not made by "
-            "layers, so it cannot be exported. CVC, DEM, ESZSL, SAE (space='feature'), ALE (before adapt), DEVISE and SJE can."
+            "layers, so it cannot be exported. Foresight, CVC, DEM, ESZSL, SAE (space='feature'), ALE (before adapt), DEVISE "
+            "and SJE can."
         )
 
     def seen_places(self, labels: Labels) -> NDArray[np.int64]:
@@ -164,11 +200,11 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.table_.rows_of(labels)
         return labels
 
-    def _score_blocks(self, X: Any, labels: Labels) -> Iterator[Floats]:
+    def _score_blocks(self, X: Any, labels: Labels, scorer: Callable[[Floats], Floats] | None = None) -> Iterator[Floats]:
         penalty = self.seen_penalty * np.isin(labels, self.seen_classes_).astype(np.float32)
         array = X if hasattr(X, "shape") else np.asarray(X)
         rows = array.shape[0] if len(array.shape) == 2 else 0
-        scorer = self._scorer(labels)
+        scorer = self._scorer(labels) if scorer is None else scorer
         for start in range(0, max(rows, 1), BLOCK):
             # What is not a long table goes whole to scikit-learn's checks, which say what is wrong with it.
             block = array[start : start + BLOCK] if rows > BLOCK else array
@@ -212,8 +248,9 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         table.rows_of(self.seen_classes_)
         _check_finite(table)
         self._forget()
+        self.attribute_scaling_ = AttributeScaling.learned(table)
         self._know(table)
-        self.record_ = None
+        self.record_ = self.calibration_ = None
         self.scaling_ = FeatureScaling.learned(getattr(self, "feature_scaling", "none"), features)
         return self.scaling_(features), labels
 
@@ -223,7 +260,11 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _vectors_of(self, labels: Labels) -> Vectors:
         """Class vectors as the method meets them, (c, a)."""
-        return scale_vectors(self.table_.vectors_of(labels), getattr(self, "semantic_norm", None))
+        return self._scaled_vectors(self.table_.vectors_of(labels))
+
+    def _scaled_vectors(self, vectors: Vectors) -> Vectors:
+        """Any class vectors (c, a) as the method meets them: in units of one size, and of one length."""
+        return scale_vectors(self.attribute_scaling_(vectors), getattr(self, "semantic_norm", None))
 
     def _checked(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
         """Features (n, d) in single precision, and labels where given, past scikit-learn's checks."""
@@ -236,8 +277,10 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Drop what an earlier fit learned, where a method keeps more than ``fit`` sets anew."""
 
     def _know(self, table: ClassTable) -> None:
-        # Refuses vectors it cannot use, before anything changes.
-        scale_vectors(table.vectors, getattr(self, "semantic_norm", None))
+        # Refuses what it cannot use, before anything changes.
+        if NONE in table:
+            raise DataError(f"no class can be called '{NONE}': it is the answer for what fits no class. Give it another name.")
+        self._scaled_vectors(table.vectors)
         self.table_ = table
         self.classes_ = np.unique(table.labels)
 
@@ -253,9 +296,15 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "semantics": self.table_.use,
             "attribute_names": self.table_.attribute_names,
             "n_features": int(self.n_features_in_),
+            "calibration": None if self.calibration_ is None else asdict(self.calibration_),
             "feature_names": getattr(self, "feature_names_in_", np.array([])).tolist() or None,
         }
-        arrays = {**self._arrays(), **self.scaling_.arrays(), "class_vectors": self.table_.vectors}
+        arrays = {
+            **self._arrays(),
+            **self.scaling_.arrays(),
+            **self.attribute_scaling_.arrays(),
+            "class_vectors": self.table_.vectors,
+        }
         write_model(Path(path), ModelFiles(type(self).__name__, content, arrays, record or self.record_))
 
     @classmethod
@@ -273,6 +322,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model = cls(**content["settings"])
         model.seen_classes_ = np.array(content["seen"])
         vectors = {content["semantics"]: files.arrays["class_vectors"]}
+        model.attribute_scaling_ = AttributeScaling.of_arrays(files.arrays)
         model._know(ClassTable(content["labels"], vectors, content["attribute_names"]))
         model.n_features_in_ = content["n_features"]
         if content["feature_names"]:
@@ -280,6 +330,8 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model.scaling_ = FeatureScaling.of_arrays(getattr(model, "feature_scaling", "none"), files.arrays)
         model._take_arrays(files.arrays)
         model.record_ = files.record
+        calibrated = content.get("calibration")  # folders of earlier releases have no such entry
+        model.calibration_ = None if calibrated is None else Calibration(**calibrated)
         return model
 
 

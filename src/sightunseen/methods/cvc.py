@@ -128,8 +128,8 @@ class CVC(TrainedClassifier, AdaptableClassifier):
         if true_labels is not None and len(np.asarray(true_labels)) != len(unlabelled):
             raise DataError(f"true_labels must be as many as the {len(unlabelled)} unlabelled images, or left out.")
         adapted = copy.deepcopy(self)
-        # The penalty was chosen for classifiers that never met unseen images; these have.
-        adapted.seen_penalty = 0.0
+        # Penalty and calibration were chosen for classifiers that never met unseen images; these have.
+        adapted.seen_penalty, adapted.calibration_ = 0.0, None
         objective = SelfTraining(
             adapted.generator_,
             adapted.score_,

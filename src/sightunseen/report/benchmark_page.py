@@ -8,10 +8,12 @@ import altair as alt
 
 from sightunseen.benchmark.ablation import Ablation, ablations
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
+from sightunseen.benchmark.study import Study, studies
 from sightunseen.benchmark.tables import Row, Table, rows_by_data, tables
 from sightunseen.report.ablation import ablation_figures, interval
 from sightunseen.report.figures import BLUE, GREY, ORANGE, PURPLE, ROWS, Figure, Panel, columns_of, slug
 from sightunseen.report.page import Block, DataTable, Page, Section, Tile
+from sightunseen.report.study import study_figures
 
 STEP = 20
 CHOSEN = {"validation": "chosen on validation classes", "fixed": "settings as given", "oracle": "chosen on TEST data"}
@@ -29,8 +31,10 @@ def benchmark_page(outcomes: Iterable[Outcome], title: str) -> Page:
     states = [outcome.state for outcome in outcomes]
     whole = {table.title: table for table in tables(outcomes)}
     ablated = {f"ablation, {found.name}": found for found in ablations(outcomes)}
-    places = _places([*ablated, *whole])
+    studied = {f"study, {found.name}": found for found in studies(outcomes)}
+    places = _places([*ablated, *studied, *whole])
     sections = [_ablation(places[name], found) for name, found in ablated.items()]
+    sections += [_study(places[name], found) for name, found in studied.items()]
     for (data, kind), rows in rows_by_data(outcomes).items():
         name = f"{data}, {kind}"
         place, done = places[name], [row for row in rows if row.seeds]
@@ -59,6 +63,11 @@ def _places(names: Sequence[str]) -> dict[str, str]:
 def _ablation(place: str, ablation: Ablation) -> Section:
     found = [_table(f"{place}-{number}", table) for number, table in enumerate(ablation.tables(), start=1)]
     return Section(place, f"Ablation on {ablation.name}", [*ablation_figures(place, ablation), *found])
+
+
+def _study(place: str, study: Study) -> Section:
+    found = [_table(f"{place}-{number}", table) for number, table in enumerate(study.tables(), start=1)]
+    return Section(place, f"Study of Foresight on {study.name}", [*study_figures(place, study), *found])
 
 
 def _table(place: str, table: Table) -> DataTable:

@@ -13,6 +13,7 @@ from sightunseen.report.figures import BLUE, GREY, ORANGE, ROWS, Figure, Panel
 
 MOST_POINTS = 300  # of a curve: more are not seen
 ACCURACIES = ("T1", "U", "S", "H")
+WHOLE = alt.Axis(tickMinStep=1, format=",d")  # of what is counted
 COLOURS = alt.Scale(domain=list(ACCURACIES), range=["#3b7dc4", "#2c9c6e", "#e0831a", "#d24b5a"])
 
 
@@ -109,9 +110,17 @@ def training_figure(name: str, title: str, see: str, curve: Sequence[Mapping[str
 
 
 def self_training_figure(rounds: Sequence[Mapping[str, Any]]) -> Figure:
-    """The paper's Figure 2: what self-training does, round by round."""
+    """The paper's Figure 2: what self-training does, round by round; of a method without a pool, how its labels settle."""
     names = [name for name in ("round", "loss", *ACCURACIES, "pool", "pool_accuracy") if name in rounds[-1]]
     columns = {name: [entry.get(name) for entry in rounds] for name in names}
+    if "pool" not in columns:
+        columns["changed_labels"] = [entry["changed_labels"] for entry in rounds]
+        see = (
+            "Images whose likeliest class is another than in the round before; in the first round all are new. Labels have "
+            "settled where hardly any change."
+        )
+        panels = [_line("round", "round", "changed_labels", "labels that changed", BLUE)]
+        return Figure("self-training", "Self-training (EM)", see, columns, panels)
     if "pool_accuracy" in columns:
         columns["pool_accuracy"] = [None if share is None else 100 * share for share in columns["pool_accuracy"]]
     panels = _loss_and_accuracies("round", "round", columns, None)
@@ -139,7 +148,7 @@ def _loss_and_accuracies(along: str, title: str, columns: Mapping[str, Sequence[
         .transform_fold(measured, as_=["number", "percent"])
         .mark_line(point=True)
         .encode(
-            x=alt.X(f"{along}:Q", title=title),
+            x=alt.X(f"{along}:Q", title=title, axis=WHOLE),
             y=alt.Y("percent:Q", title="percent", scale=alt.Scale(zero=False)),
             color=alt.Color("number:N", scale=COLOURS, sort=measured),
             tooltip=[alt.Tooltip(f"{along}:Q"), "number:N", alt.Tooltip("percent:Q", format=".1f")],
@@ -156,7 +165,7 @@ def _line(along: str, title: str, number: str, axis: str, colour: str) -> Panel:
         alt.Chart(ROWS)
         .mark_line(point={"color": colour}, color=colour)
         .encode(
-            x=alt.X(f"{along}:Q", title=title),
+            x=alt.X(f"{along}:Q", title=title, axis=WHOLE),
             y=alt.Y(f"{number}:Q", title=axis, scale=alt.Scale(zero=False)),
             tooltip=[alt.Tooltip(f"{along}:Q"), alt.Tooltip(f"{number}:Q", format=",.4~f")],
         )

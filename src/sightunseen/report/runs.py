@@ -64,9 +64,9 @@ def training_section(model: ZeroShotClassifier, reruns: Reruns) -> Section:
             "Nothing was chosen by it."
         )
         blocks.append(training_figure("training-curve", "Training, seen from the test images", see, reruns.training.curve))
-    if reruns.adaptation is not None:
+    if reruns.adaptation is not None and _has_rounds(reruns.adaptation.curve):
         blocks.append(self_training_figure(reruns.adaptation.curve))
-    elif record is not None and record.kind == "adapt" and _has_rounds(record):
+    elif record is not None and record.kind == "adapt" and _has_rounds(record.history):
         blocks.append(self_training_figure(record.history))
     return Section("training", "Training", blocks)
 
@@ -110,9 +110,9 @@ def _choosing(selection: Mapping[str, Any]) -> list[Block]:
     return blocks
 
 
-def _has_rounds(record: RunRecord) -> bool:
+def _has_rounds(history: Sequence[Any]) -> bool:
     """Whether a method's history is of rounds of self-training; that of GFZSL is another."""
-    return bool(record.history) and isinstance(record.history[-1], Mapping)
+    return bool(history) and isinstance(history[-1], Mapping)
 
 
 def _seeds(seeds: Mapping[str, Any]) -> DataTable:

@@ -86,14 +86,26 @@ def test_what_is_not_a_plan_is_refused(tmp_path: Path) -> None:
         read_plan(tmp_path / "no-such-plan.toml")
 
 
-@pytest.mark.parametrize("name", ["paper-tables", "two-cores"])
-def test_ready_plans_have_every_method(name: str) -> None:
+@pytest.mark.parametrize("name", ["foresight", "paper-tables", "two-cores"])
+def test_ready_plans_are_plans(name: str) -> None:
     assert ready_plans()[name]
-    plan = read_plan(name, "xlsa17/data")
-    assert isinstance(plan, Plan)
-    assert [entry.name for entry in plan.methods] == [name for name, card in CARDS.items() if not card.ablation]
+    assert isinstance(read_plan(name, "xlsa17/data"), Plan)
     with pytest.raises(SettingsError, match="--data"):
         read_plan(name)
+
+
+@pytest.mark.parametrize("name", ["paper-tables", "two-cores"])
+def test_ready_plans_of_tables_have_every_method(name: str) -> None:
+    plan = read_plan(name, "xlsa17/data")
+    assert [entry.name for entry in plan.methods] == [name for name, card in CARDS.items() if not card.ablation]
+
+
+def test_data_sets_that_differ_in_their_class_vectors_have_tables_of_their_own() -> None:
+    assert [entry.name for entry in read_plan("foresight", "d").data] == [
+        "CUB res50",
+        "CUB res50 sent_splits:att",
+        "AWA1 bow512",
+    ]
 
 
 def test_the_plan_of_the_paper_has_its_five_data_sets() -> None:

@@ -58,7 +58,11 @@ def test_no_row_stands_twice() -> None:
 
 
 def test_every_method_of_ours_finds_its_published_rows_in_its_setting() -> None:
-    published_under_their_names = {name: card for name, card in CARDS.items() if not card.ablation}
+    published_under_their_names = {
+        name: card
+        for name, card in CARDS.items()
+        if not card.ablation and card.estimator != "Foresight"  # our own
+    }
     for name, card in published_under_their_names.items():
         row = published_row(name, "CUB")
         assert row is not None, name

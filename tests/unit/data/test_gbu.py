@@ -90,6 +90,29 @@ def test_another_file_that_lacks_a_class_is_refused(birds: Any, cell_array: Call
         load_gbu(birds.write(tmp_path / "BIRDS"), semantics="sent_splits:att")
 
 
+def test_several_kinds_of_class_vectors_stand_side_by_side_and_vary_as_much_as_their_weights(
+    birds: Any, tmp_path: Path
+) -> None:
+    birds.mats["sent_splits"] = {"att": np.random.default_rng(0).normal(5, 3, (3, 8))}
+    folder, joined = birds.write(tmp_path / "BIRDS"), "att*0.5 + sent_splits:att"
+    vectors = load_gbu(folder, semantics=joined).classes.vectors
+    kinds = [load_gbu(folder, semantics=kind).classes.vectors for kind in ("att", "sent_splits:att")]
+    places = [slice(None, kinds[0].shape[1]), slice(kinds[0].shape[1], None)]
+    for kind, place, weight in zip(kinds, places, (0.5, 1.0), strict=True):
+        block = vectors[:, place]
+        spread = np.mean([np.sum((row - block.mean(axis=0)) ** 2) for row in block])
+        assert spread == pytest.approx(weight**2)
+        np.testing.assert_allclose(block / block[0, 0], kind / kind[0, 0])
+
+
+@pytest.mark.parametrize(
+    ("joined", "said"), [("att*much+att", "NAME[*]WEIGHT"), ("att+no_such", "no_such"), ("att*0+att", "positive")]
+)
+def test_class_vectors_that_cannot_be_joined_are_refused(birds: Any, tmp_path: Path, joined: str, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        load_gbu(birds.write(tmp_path / "BIRDS"), semantics=joined)
+
+
 def test_attribute_names_lose_their_numbers(birds: Any, tmp_path: Path) -> None:
     data = load_gbu(birds.write(tmp_path / "BIRDS"))
     expected = ("has_bill::long", "has_wing::broad", "eats::fish", "is::loud")

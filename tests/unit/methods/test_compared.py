@@ -5,7 +5,7 @@ import pytest
 
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import SettingsError
-from sightunseen.methods import ALE, CVC, DEM, DEVISE, ESZSL, LATEM, SAE, SJE, Projection, ZeroShotClassifier
+from sightunseen.methods import ALE, CVC, DEM, DEVISE, ESZSL, LATEM, SAE, SJE, Foresight, Projection, ZeroShotClassifier
 
 QUICK = {"n_tasks": 20, "device": "cpu"}
 SPACES = {
@@ -19,6 +19,8 @@ SPACES = {
     "ALE": ALE(**QUICK),
     "DEVISE": DEVISE(**QUICK),
     "SJE": SJE(**QUICK),
+    "Foresight": Foresight(),
+    "Foresight, centred": Foresight(feature_scaling="centred", noise=0.3),
 }
 
 
@@ -29,7 +31,7 @@ def fitted(model: ZeroShotClassifier, data: ZeroShotDataset) -> ZeroShotClassifi
 def expected_scores(model: ZeroShotClassifier, images: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Cosine, distance or dot product of every image and class, one by one."""
     images, classes = images.astype(float), classes.astype(float)
-    similarity = getattr(model, "similarity", "dot")
+    similarity = "distance" if isinstance(model, Foresight) else getattr(model, "similarity", "dot")
     scale = float(model.score_.scale.detach()) if hasattr(model, "score_") else 1.0
     scores = np.empty((len(images), len(classes)))
     for i, x in enumerate(images):

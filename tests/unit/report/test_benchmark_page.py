@@ -11,6 +11,8 @@ import vl_convert
 from sightunseen.benchmark.ablation import ablation_plan
 from sightunseen.benchmark.plan import DataEntry
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
+from sightunseen.benchmark.study import study_plan
+from sightunseen.catalogue import CARDS
 from sightunseen.methods import METHODS
 from sightunseen.report.benchmark_page import benchmark_page
 from sightunseen.report.figures import CONFIG, Figure, rows_of
@@ -32,7 +34,8 @@ def outcome(method: str, seed: int = 0, t1: float = 50.0, h: float = 40.0, state
         **changes,
     }
     identity = {"method": {"name": method, "settings": {"seed": seed}}, "seed": seed, "selection": shown["selection"]}
-    record = {"results": dict.fromkeys(NUMBERS, 10.0) | {"T1": t1, "H": h}}
+    identity["data"] = {"semantics": "att"}
+    record = {"results": dict.fromkeys(NUMBERS, 10.0) | {"T1": t1, "H": h}, "selection": {}}
     return Outcome(state, identity, shown, "" if state == DONE else "no memory", record if state == DONE else {}, 2.0)
 
 
@@ -58,6 +61,17 @@ def ablation(seeds: int = 2, state: str = DONE) -> Iterator[Outcome]:
         identity = {**made.identity, "method": {"name": job.method.name, "settings": settings}}
         record = {**made.record, "data": {"classes": {"seen": 150}}} if state == DONE else {}
         yield Outcome(state, identity, made.shown, made.reason, record, 2.0)
+
+
+def study() -> Iterator[Outcome]:
+    for job in study_plan(DataEntry("data/CUB"), 150, 1).jobs():
+        card = CARDS[job.method.name]
+        made = outcome(job.method.name, label=job.method.shown, setting=card.setting)
+        method = {"name": card.estimator, "settings": METHODS[card.estimator](**job.method.settings).get_params()}
+        options = {"search": job.method.search, "adaptation": job.method.adaptation}
+        identity = {**made.identity, **options, "method": method}
+        selection = {"validation": {"T1": 45.0, "H_at_best_penalty": 35.0}}
+        yield Outcome(DONE, identity, made.shown, "", {**made.record, "selection": selection}, 2.0)
 
 
 def tables(page: Page) -> list[DataTable]:
@@ -112,7 +126,7 @@ def test_the_best_stands_first() -> None:
 
 
 def test_every_chart_compiles() -> None:
-    for made in benchmark_page([*OUTCOMES, *ablation()], "Benchmark").figures:
+    for made in benchmark_page([*OUTCOMES, *ablation(), *study()], "Benchmark").figures:
         assert all(len(values) for values in made.columns.values())
         for panel in made.panels:
             spec = {**panel.spec(), "datasets": {"rows": rows_of(made.columns)}, "config": CONFIG}
@@ -149,6 +163,17 @@ def test_an_ablation_has_both_tables_and_pictures_of_them() -> None:
     sections = [section for section in page.sections if "blation" in section.title]
     assert len(sections) == 1
     assert any(isinstance(block, Figure) for block in sections[0].blocks)
+
+
+def test_a_study_has_a_picture_and_a_table_a_part_and_tells_validation_from_test() -> None:
+    page = benchmark_page(study(), "Study")
+    (section,) = [section for section in page.sections if section.title == "Study of Foresight on CUB res50, att"]
+    assert [isinstance(block, Figure) for block in section.blocks] == [True] * 3 + [False] * 3
+    rows = {(row["panel"], row["variant"], row["measured"]): row["percent"] for row in rows_of(section.blocks[0].columns)}
+    assert rows["T1", "linear generator", "test data"] == 50.0
+    assert rows["T1", "linear generator", "validation classes"] == 45.0
+    assert rows["H", "linear generator", "validation classes"] == 35.0
+    assert_all_names_differ(page)
 
 
 def test_an_ablation_of_which_nothing_is_done_has_its_reasons() -> None:
