@@ -11,10 +11,14 @@ from sightunseen.report.curves import self_training_figure, training_figure
 from sightunseen.report.page import Block, DataTable, Note, Section, Verbatim
 
 HOW = {
-    "honest": "Everything was chosen on validation classes (protocol honest); the test images took no part.",
+    "honest": "Everything was chosen on validation classes (protocol honest); the test images took no part in choosing.",
     "paper": "The number of tasks was chosen on the TEST images, as the paper's authors did (protocol paper): "
     "the results are better than a user of this model can expect.",
 }
+MET = (
+    "The model was adapted to unlabelled images of its unseen classes. Where they are the images it is measured on, results say how "
+    "well it tells these images, whose labels it has not seen; for new images, hold some out (adapt --hold-out)."
+)
 
 
 def trust_section(model: ZeroShotClassifier, findings: Sequence[Finding] = (), alike: float | None = None) -> Section:
@@ -25,6 +29,8 @@ def trust_section(model: ZeroShotClassifier, findings: Sequence[Finding] = (), a
         blocks.append(Note("The model has no run record: how it was trained and chosen is not known.", WARN))
     else:
         blocks.append(Note(HOW.get(record.protocol, record.protocol), PASS if record.protocol == "honest" else WARN))
+        if record.kind == "adapt":
+            blocks.append(Note(MET, PASS))
     if alike is not None:
         again = (
             f"Trained again from its settings and seed, the model gives the same answer to {100 * alike:.1f}% of the images."
