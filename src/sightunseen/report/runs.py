@@ -16,8 +16,8 @@ HOW = {
     "the results are better than a user of this model can expect.",
 }
 MET = (
-    "The model was adapted to unlabelled images of its unseen classes. Where they are the images it is measured on, results say "
-    "how well it tells these images, whose labels it has not seen; for new images, hold some out (adapt --hold-out)."
+    "The model was adapted to unlabelled images of its unseen classes. Where they are the images it is measured on, results "
+    "say how well it tells these images, whose labels it has not seen; for new images, hold some out (adapt --hold-out)."
 )
 
 
