@@ -2,33 +2,33 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sightunseen.calibration import NONE, Calibration, probabilities
+from sightunseen.calibration import Calibration, probabilities
 from sightunseen.checks import check_choice, check_number
-from sightunseen.classes import ClassTable, Labels, Vectors
+from sightunseen.classes import ClassTable, Labels
 from sightunseen.errors import DataError, ModelError, SettingsError
 from sightunseen.linear import ClassifierMap, Linear
 from sightunseen.methods._features import CENTRED, SCALINGS, FeatureScaling
+from sightunseen.methods._folders import as_files, take_files
+from sightunseen.methods._known import KnownClasses
 from sightunseen.metrics import per_class_accuracy
 from sightunseen.model_files import ModelFiles, read_model, write_model
 from sightunseen.records import RunRecord
-from sightunseen.semantics.attributes import AttributeScaling, scale_vectors
 
 BLOCK = 1024  # images scored at a time: memory stays flat over a mapped file, and a block in the processor's cache
 
 Floats = NDArray[np.float32]
 
 
-class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
     """Fit on images of seen classes and a class table; predict among any classes of the table.
 
     A method fills in ``fit`` (starting with :meth:`_begin_fit`) and :meth:`_scorer`, and, to be saved, :meth:`_arrays` and
@@ -46,9 +46,6 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     version: ClassVar[int] = 1
 
     seen_penalty: float = 0.0
-    table_: ClassTable
-    classes_: Labels
-    seen_classes_: Labels
     record_: RunRecord | None
     calibration_: Calibration | None = None
 
@@ -81,11 +78,6 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {name: values for name, values in cls.search_space.items() if cls.search_unasked and name not in fixed}
 
     # -- predicting ----------------------------------------------------------------------------------------------------
-
-    @property
-    def unseen_classes_(self) -> Labels:
-        """The labels that can be predicted but had no training images, sorted."""
-        return np.setdiff1d(self.classes_, self.seen_classes_)
 
     @property
     def temperature_(self) -> float:
@@ -177,29 +169,6 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "and SJE can."
         )
 
-    def seen_places(self, labels: Labels) -> NDArray[np.int64]:
-        """The places of these classes among ``seen_classes_``, (c,); -1 for an unseen one."""
-        seen = np.isin(labels, self.seen_classes_)
-        return np.where(seen, np.searchsorted(self.seen_classes_, labels), -1)
-
-    def candidates(self, wanted: ArrayLike | str | None = None) -> Labels:
-        """The labels that ``wanted`` stands for; unknown or empty candidates are an error."""
-        check_is_fitted(self)
-        words = {"all": self.classes_, "seen": self.seen_classes_, "unseen": self.unseen_classes_}
-        wanted = "all" if wanted is None else wanted
-        if isinstance(wanted, str) and wanted not in words:
-            raise SettingsError(f"candidates must be a list of labels or one of {', '.join(words)}; got '{wanted}'.")
-        labels = words[wanted] if isinstance(wanted, str) else np.asarray(wanted)
-        if labels.size == 0:
-            raise DataError(
-                f"there are no candidates to choose from ({wanted if isinstance(wanted, str) else 'an empty list'}). "
-                "Add classes with add_classes, or choose among 'all'."
-            )
-        if labels.ndim != 1 or len(np.unique(labels)) != len(labels):
-            raise DataError("candidates must be a list of labels, each of them once.")
-        self.table_.rows_of(labels)
-        return labels
-
     def _score_blocks(self, X: Any, labels: Labels, scorer: Callable[[Floats], Floats] | None = None) -> Iterator[Floats]:
         penalty = self.seen_penalty * np.isin(labels, self.seen_classes_).astype(np.float32)
         array = X if hasattr(X, "shape") else np.asarray(X)
@@ -210,28 +179,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             block = array[start : start + BLOCK] if rows > BLOCK else array
             yield scorer(self._features(block)) - penalty
 
-    # -- classes -------------------------------------------------------------------------------------------------------
-
-    def add_classes(self, classes: ClassTable | Mapping[Any, ArrayLike]) -> Self:
-        """Make more classes recognisable at once, from their vectors alone; nothing is retrained."""
-        check_is_fitted(self)
-        added = _as_table(classes)
-        _check_finite(added)
-        self._know(self.table_.extended(added))
-        return self
-
-    def remove_classes(self, labels: ArrayLike) -> Self:
-        """Take unseen classes out of those that can be predicted; nothing is retrained. A seen class stays."""
-        check_is_fitted(self)
-        wanted = np.atleast_1d(labels).tolist()
-        unknown = [label for label in wanted if label not in self.table_]
-        if unknown:
-            raise DataError(f"'{unknown[0]}' is not a class of the model, so it cannot be removed.")
-        if np.isin(wanted, self.seen_classes_).any():
-            seen = next(label for label in wanted if label in self.seen_classes_)
-            raise DataError(f"'{seen}' was trained on, so it cannot be removed. Leave it out of the candidates instead.")
-        self._know(self.table_.without(wanted))
-        return self
+    # -- fitting -------------------------------------------------------------------------------------------------------
 
     def _begin_fit(
         self,
@@ -243,13 +191,9 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.check_settings()
         features, labels = self._checked(X, y, reset=True)
         check_classification_targets(labels)
-        table = ClassTable.one_hot(labels) if classes is None else _as_table(classes)
-        self.seen_classes_ = np.unique(labels)
-        table.rows_of(self.seen_classes_)
-        _check_finite(table)
+        table = self._table_for(labels, classes)
         self._forget()
-        self.attribute_scaling_ = AttributeScaling.learned(table)
-        self._know(table)
+        self._learn_classes(table, np.unique(labels))
         self.record_ = self.calibration_ = None
         self.scaling_ = FeatureScaling.learned(getattr(self, "feature_scaling", "none"), features)
         return self.scaling_(features), labels
@@ -257,14 +201,6 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _features(self, X: Any) -> Floats:
         """Features as the method meets them, (n, d): checked, and scaled as in training."""
         return self.scaling_(self._checked(X))
-
-    def _vectors_of(self, labels: Labels) -> Vectors:
-        """Class vectors as the method meets them, (c, a)."""
-        return self._scaled_vectors(self.table_.vectors_of(labels))
-
-    def _scaled_vectors(self, vectors: Vectors) -> Vectors:
-        """Any class vectors (c, a) as the method meets them: in units of one size, and of one length."""
-        return scale_vectors(self.attribute_scaling_(vectors), getattr(self, "semantic_norm", None))
 
     def _checked(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
         """Features (n, d) in single precision, and labels where given, past scikit-learn's checks."""
@@ -276,36 +212,12 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _forget(self) -> None:
         """Drop what an earlier fit learned, where a method keeps more than ``fit`` sets anew."""
 
-    def _know(self, table: ClassTable) -> None:
-        # Refuses what it cannot use, before anything changes.
-        if NONE in table:
-            raise DataError(f"no class can be called '{NONE}': it is the answer for what fits no class. Give it another name.")
-        self._scaled_vectors(table.vectors)
-        self.table_ = table
-        self.classes_ = np.unique(table.labels)
-
     # -- saving --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path, record: RunRecord | None = None) -> None:
         """Write the model folder ``path``; an earlier model of that name is replaced."""
         check_is_fitted(self)
-        content = {
-            "settings": {name: _plain(value) for name, value in self.get_params().items()},
-            "labels": self.table_.labels.tolist(),
-            "seen": self.seen_classes_.tolist(),
-            "semantics": self.table_.use,
-            "attribute_names": self.table_.attribute_names,
-            "n_features": int(self.n_features_in_),
-            "calibration": None if self.calibration_ is None else asdict(self.calibration_),
-            "feature_names": getattr(self, "feature_names_in_", np.array([])).tolist() or None,
-        }
-        arrays = {
-            **self._arrays(),
-            **self.scaling_.arrays(),
-            **self.attribute_scaling_.arrays(),
-            "class_vectors": self.table_.vectors,
-        }
-        write_model(Path(path), ModelFiles(type(self).__name__, content, arrays, record or self.record_))
+        write_model(Path(path), as_files(self, record or self.record_))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -318,35 +230,6 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_files(cls, files: ModelFiles) -> Self:
         """The model of a folder already read."""
-        content = files.content
-        model = cls(**content["settings"])
-        model.seen_classes_ = np.array(content["seen"])
-        vectors = {content["semantics"]: files.arrays["class_vectors"]}
-        model.attribute_scaling_ = AttributeScaling.of_arrays(files.arrays)
-        model._know(ClassTable(content["labels"], vectors, content["attribute_names"]))
-        model.n_features_in_ = content["n_features"]
-        if content["feature_names"]:
-            model.feature_names_in_ = np.array(content["feature_names"], dtype=object)
-        model.scaling_ = FeatureScaling.of_arrays(getattr(model, "feature_scaling", "none"), files.arrays)
-        model._take_arrays(files.arrays)
-        model.record_ = files.record
-        calibrated = content.get("calibration")  # folders of earlier releases have no such entry
-        model.calibration_ = None if calibrated is None else Calibration(**calibrated)
+        model = cls(**files.content["settings"])
+        take_files(model, files)
         return model
-
-
-def _as_table(classes: ClassTable | Mapping[Any, ArrayLike]) -> ClassTable:
-    return classes if isinstance(classes, ClassTable) else ClassTable.from_mapping(classes)
-
-
-def _plain(value: Any) -> Any:
-    """A numpy number as Python's own, which JSON can hold."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _check_finite(table: ClassTable) -> None:
-    bad = table.labels[~np.isfinite(table.vectors).all(axis=1)].tolist()
-    if bad:
-        raise DataError(
-            f"the vectors of {len(bad)} classes hold NaN or infinity (first: '{bad[0]}'). Fill the missing values or drop them."
-        )
