@@ -10,11 +10,13 @@ from sklearn.base import clone
 
 from sightunseen.calibration import Calibration
 from sightunseen.classes import ClassTable
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.dataset import Fold, ZeroShotDataset
 from sightunseen.errors import DataError
 from sightunseen.methods import AdaptableClassifier, ZeroShotClassifier
 from sightunseen.training import Hook, Training
 from sightunseen.trials import POINTS, Choice, Grid, Measurements, Part, Tried, fit_together, try_adaptations, try_settings
+
+ENOUGH_CLASSES, MOST_FOLDS = 50, 5  # validation classes in all folds together, and folds
 
 Method = TypeVar("Method", bound=ZeroShotClassifier)
 
@@ -92,12 +94,15 @@ class OnValidationClasses(Selection):
     """
 
     name: ClassVar[str] = "validation"
-    n_folds: int = 1
+    n_folds: int | None = 1  # None: enough for many validation classes where the method is cheap, else one
     points: int = POINTS
     seed: int | None = None  # of the first model's folds, counted up for those after it; None: each model's own
 
     def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset, place: int = 0) -> Sequence[Part]:
-        folds = data.validation_folds(self.n_folds, getattr(model, "seed", 0) if self.seed is None else self.seed + place)
+        seed = getattr(model, "seed", 0) if self.seed is None else self.seed + place
+        folds = data.validation_folds(1, seed)
+        n_folds = (enough_folds(folds[0]) if model.search_unasked else 1) if self.n_folds is None else self.n_folds
+        folds = data.validation_folds(n_folds, seed)
         if not all(len(fold.test_seen) for fold in folds):
             raise DataError(
                 "choosing on validation classes holds out a fifth of each seen class's images, but every class has a single "
@@ -151,7 +156,12 @@ class OnTestData(Selection):
         return Choice(settings, None, point.get("tasks"), report)
 
 
-def fit_calibrated(model: Method, X: ArrayLike, y: ArrayLike, classes: ClassTable, n_folds: int = 1) -> Method:
+def enough_folds(fold: Fold) -> int:
+    """How many folds like this one have enough validation classes between them for a choice to be steady; at most five."""
+    return min(MOST_FOLDS, -(-ENOUGH_CLASSES // len(fold.unseen)))
+
+
+def fit_calibrated(model: Method, X: ArrayLike, y: ArrayLike, classes: ClassTable, n_folds: int | None = None) -> Method:
     """Fit any method so that its answers can be trusted; ``calibration_`` says how far.
 
     The penalty on seen classes, the temperature of the probabilities and the threshold of "none of these" (and the number of
@@ -162,7 +172,8 @@ def fit_calibrated(model: Method, X: ArrayLike, y: ArrayLike, classes: ClassTabl
     model : its other settings are taken as they are, but for those of a method, such as Foresight, that tries some unasked.
     X, y : (n, d) features and (n,) labels of the seen classes' images, of at least 4 classes.
     classes : the class table of seen and unseen classes.
-    n_folds : splits into training and validation classes that the choice is averaged over.
+    n_folds : splits into training and validation classes that the choice is averaged over; None: one, and up to five of few
+        classes for a method that is quick to fit.
     """
     data = ZeroShotDataset.from_arrays(X, y, classes)
     choices = OnValidationClasses(n_folds).choose([model], data, model.unasked_search())

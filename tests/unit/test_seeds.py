@@ -57,7 +57,7 @@ def test_seeds_of_a_method_that_draws_nothing_are_those_of_what_it_is_chosen_on(
     penalties = [chosen["seen_penalty"] for chosen in together.seeds["chosen"]]
     assert len(set(penalties)) == 3  # each chose for itself, on folds of its own
     for seed, results, chosen in zip((4, 5, 6), together.seeds["results"], together.seeds["chosen"], strict=True):
-        folds = OnValidationClasses(seed=seed)
+        folds = OnValidationClasses(None, seed=seed)
         by_itself = folds.choose([Foresight()], small_world, options["grid"])[0]
         assert by_itself.report["chosen"] == chosen
         model = Foresight(**chosen).fit(small_world.train.X, small_world.train.y, small_world.classes)
@@ -72,7 +72,7 @@ def test_an_adaptation_is_rehearsed_on_the_folds_that_its_model_was_chosen_on(
         model = run_training(Foresight(), small_world, tmp_path, seed=seed)
         model.save(tmp_path / "model")
         found = run_adaptation(Foresight.load(tmp_path / "model"), small_world, tmp_path).record_
-        by_itself = OnValidationClasses(seed=seed).choose_adaptation(model, small_world, {})
+        by_itself = OnValidationClasses(None, seed=seed).choose_adaptation(model, small_world, {})
         assert found is not None
         assert (found.seed, found.selection["chosen"]) == (seed, by_itself.report["chosen"])
         penalties.add(found.selection["chosen"]["seen_penalty"])

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from sightunseen.data.worlds import World, make_world
 from sightunseen.dataset import Fold, ZeroShotDataset
 from sightunseen.errors import DataError, SettingsError, SightUnseenError
 from sightunseen.evaluation import evaluate
-from sightunseen.methods import ESZSL, ZeroShotClassifier
+from sightunseen.methods import ESZSL, Foresight, ZeroShotClassifier
 from sightunseen.methods.cvc import CVC
 from sightunseen.protocols import run_adaptation, run_training
 from sightunseen.records import RunRecord
@@ -466,3 +467,24 @@ def test_the_oracle_chooses_the_number_of_tasks_of_a_trained_method(small_world:
     points = choice.report["tried"][0]["points"]
     assert [point["tasks"] for point in points] == [100, 200, 300]
     assert choice.stop_after == max(points, key=lambda point: point["H"])["tasks"]
+
+
+# -- folds --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_seen", "n_unseen", "folds"), [(12, 4, 5), (60, 20, 4), (200, 66, 1)])
+def test_a_quick_method_is_chosen_on_about_fifty_validation_classes_in_at_most_five_folds(
+    n_seen: int, n_unseen: int, folds: int
+) -> None:
+    data = make_world(World(n_seen=n_seen, n_unseen=n_unseen, n_attributes=10, n_features=8, images_per_class=4))
+    chosen = OnValidationClasses(None).choose([Foresight()], data)[0].report
+    assert len(chosen["folds"]) == folds
+    classes = sum(fold["validation_classes"] for fold in chosen["folds"])
+    assert classes >= 50 or folds == 5
+
+
+def test_other_methods_and_those_told_so_have_as_many_folds_as_they_are_told(small_world: ZeroShotDataset) -> None:
+    told = [(ESZSL(), None, 1), (Foresight(), 2, 2), (ESZSL(), 2, 2)]
+    for model, n_folds, expected in told:
+        chosen = OnValidationClasses(n_folds).choose([model], small_world)[0].report
+        assert len(chosen["folds"]) == expected

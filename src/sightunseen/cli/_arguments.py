@@ -58,7 +58,12 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--select", choices=("validation", "none"), default="validation", help="none: take the settings as they are"
     )
-    parser.add_argument("--folds", type=positive, default=1, metavar="K", help="folds of validation classes (default: 1)")
+    parser.add_argument(
+        "--folds",
+        type=positive,
+        metavar="K",
+        help="folds of validation classes (default: 1; up to 5 of few classes for Foresight)",
+    )
     parser.add_argument(
         "--allow", action="append", default=[], metavar="CHECK", help="go on although the split doctor FAILs this check"
     )
