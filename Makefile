@@ -9,7 +9,7 @@ demo: $(STAMP)
 	$(VENV)/bin/sightunseen demo --out demo-results --overwrite
 
 test: lint browser
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 	$(MAKE) demo
 
 # The tests of pages drive a real Chromium; where there is none and it cannot be installed, they are skipped and say so.

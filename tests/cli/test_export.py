@@ -61,7 +61,6 @@ def test_onnx_is_written_and_described(run: Run, desk: Path) -> None:
 def test_linear_classifiers_are_written_and_described(run: Run, desk: Path) -> None:
     out = succeed(run, "export model --linear weights.npz --candidates unseen")
     assert "labels (4), weights (4, 24), bias (4)" in out
-    assert "weights . x / its length + bias" in out
     model, linear, X = load_model("model"), Linear.load("weights.npz"), np.load("data/features.npz")["X"]
     assert linear.labels.tolist() == model.unseen_classes_.tolist()
     np.testing.assert_allclose(linear.scores(X), model.decision_function(X, "unseen"), rtol=1e-4, atol=1e-4)
@@ -72,8 +71,10 @@ def test_scaled_features_are_described(run: Run, desk: Path) -> None:
     ESZSL().fit(features["X"][:50], features["y"][:50]).save("scaled")
     out = succeed(run, "export scaled --linear weights.npz")
     assert "weights . (x - shift) * factor + bias" in out
-    Foresight().fit(features["X"][:50], features["y"][:50]).save("root")
-    assert "weights . (sign(x) * sqrt(|x|)) / its length + bias" in succeed(run, "export root --linear roots.npz")
+    described = {"centred": "x", "root": "(sign(x) * sqrt(|x|))"}
+    for kind, scaled in described.items():
+        Foresight(feature_scaling=kind).fit(features["X"][:50], features["y"][:50]).save(kind)
+        assert f"weights . {scaled} / its length + bias" in succeed(run, f"export {kind} --linear {kind}.npz")
 
 
 def test_both_at_once_with_candidates_of_a_file(run: Run, desk: Path) -> None:
