@@ -77,12 +77,11 @@ def try_settings(
     def trials() -> Iterator[Callable[[], Run]]:
         for place, model in enumerate(models):
             for k, part in enumerate(parts[place]):
-                for number, settings in enumerate(combinations):
-                    if isinstance(model, TrainedClassifier):
-                        yield partial(trial, place, number, k)
-                    else:
-                        fitted = clone(model).set_params(**settings).fit(part.train.X, part.train.y, part.classes)
-                        curves[place, number, k] = [measure(fitted, part)]
+                if isinstance(model, TrainedClassifier):
+                    yield from (partial(trial, place, number, k) for number in range(len(combinations)))
+                    continue
+                for number, fitted in enumerate(model.fit_each(combinations, part.train.X, part.train.y, part.classes)):
+                    curves[place, number, k] = [measure(fitted, part)]
 
     train_together(trials())
     return [

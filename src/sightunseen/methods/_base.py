@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -180,6 +180,16 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
             yield scorer(self._features(block)) - penalty
 
     # -- fitting -------------------------------------------------------------------------------------------------------
+
+    def fit_each(
+        self, settings: Iterable[Mapping[str, Any]], X: ArrayLike, y: ArrayLike, classes: ClassTable | None = None
+    ) -> Iterator[Self]:
+        """Models like this one with other settings, fitted to the same images one after another.
+
+        A method may do once what they have in common.
+        """
+        for chosen in settings:
+            yield clone(self).set_params(**chosen).fit(X, y, classes)
 
     def _begin_fit(
         self,

@@ -27,6 +27,24 @@ def weighted_means(X: NDArray[Any], weights: Any, least: float = 1e-6) -> tuple[
 
 
 @dataclass(frozen=True)
+class Scatter:
+    """How the images of s classes lie: the means of the classes, and the covariance around them."""
+
+    means: Doubles  # (s, d)
+    counts: Doubles  # (s,) images of each class
+    covariance: Doubles  # (d, d)
+
+    @classmethod
+    def of(cls, X: Floats, places: NDArray[Any], n_classes: int) -> "Scatter":
+        """That of images (n, d) with the places of their classes, (n,)."""
+        means, counts = weighted_means(X, memberships(places, n_classes))
+        around = X - means.astype(np.float32)[places]
+        covariance = (around.T @ around).astype(np.float64)
+        covariance /= len(X)
+        return cls(means, counts, covariance)
+
+
+@dataclass(frozen=True)
 class Whitening:
     """Features in the space in which images of one class have the covariance one half: there the squared distance from the
     class's mean is, but for a constant, minus the logarithm of the density of an image.
@@ -35,22 +53,19 @@ class Whitening:
     root: Doubles  # (d, d), lower triangular: root root' is twice the covariance
 
     @classmethod
-    def learned(cls, X: Floats, places: NDArray[Any], means: Doubles, shrinkage: float) -> "Whitening":
-        """The whitening of images (n, d) around the means (s, d) of their classes, (n,).
+    def of(cls, covariance: Doubles, shrinkage: float) -> "Whitening":
+        """The whitening of images that scatter around the means of their classes with this covariance (d, d).
 
         ``shrinkage`` is the part of the covariance that is replaced by its mean variance in all directions: there are about as
         many images as directions, and most directions are known by noise alone.
         """
-        scatter = X - means.astype(np.float32)[places]
-        covariance = (scatter.T @ scatter).astype(np.float64)
-        covariance /= len(X)
         spread = float(np.trace(covariance)) / len(covariance)
-        covariance *= 1 - shrinkage
+        shrunk = covariance * (1 - shrinkage)
         # Directions without scatter (a feature that never varies, a single image a class) are no reason to fail: they count as
         # having as little of it as single precision can tell from none.
         least = float(np.finfo(np.float32).eps) * len(covariance) * (spread or 1.0)
-        covariance[np.diag_indices_from(covariance)] += max(shrinkage * spread, least)
-        return cls(np.sqrt(2) * linalg.cholesky(covariance, lower=True))
+        shrunk[np.diag_indices_from(shrunk)] += max(shrinkage * spread, least)
+        return cls(np.sqrt(2) * linalg.cholesky(shrunk, lower=True))
 
     def __call__(self, X: NDArray[Any]) -> Doubles:
         """(n, d) -> (n, d)."""

@@ -1,12 +1,13 @@
 """Foresight: where the images of a class will lie, foretold from its description, in closed form."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
+from sklearn.base import clone
 
 from sightunseen.checks import check_choice, check_number, check_whole
 from sightunseen.classes import ClassTable, Labels
@@ -14,7 +15,7 @@ from sightunseen.errors import DataError
 from sightunseen.linear import ClassifierMap
 from sightunseen.methods._adaptable import AdaptableClassifier
 from sightunseen.methods._base import Floats
-from sightunseen.methods._discriminant import Doubles, Whitening, memberships, weighted_means
+from sightunseen.methods._discriminant import Doubles, Scatter, Whitening, weighted_means
 from sightunseen.wide_generator import WideGenerator
 
 GENERATORS = ("wide", "linear")
@@ -72,6 +73,16 @@ class Foresight(AdaptableClassifier):
         self._settle(whitening, self._solved(vectors, means, counts, counts.mean()), means)
         self._remember_images(X, y)
         return self
+
+    def fit_each(
+        self, settings: Iterable[Mapping[str, Any]], X: ArrayLike, y: ArrayLike, classes: ClassTable | None = None
+    ) -> Iterator[Self]:
+        """Models like this one with other settings; how the images lie is found out once for each scaling of features."""
+        known: dict[str, Scatter] = {}
+        for chosen in settings:
+            model = clone(self).set_params(**chosen)
+            model._known_scatter = known
+            yield model.fit(X, y, classes)
 
     def points_of(self, labels: ArrayLike) -> Doubles:
         """Where images of these classes are foretold to lie, in the space of :meth:`compared`: (c, r)."""
@@ -137,10 +148,13 @@ class Foresight(AdaptableClassifier):
 
     def _means_of_seen(self, X: Floats, y: Labels) -> tuple[Whitening, Doubles, Doubles]:
         """The whitening of seen classes' images, their whitened means (s, d), and the number of images of each (s,)."""
-        places = np.searchsorted(self.seen_classes_, y)
-        means, counts = weighted_means(X, memberships(places, len(self.seen_classes_)))
-        whitening = Whitening.learned(X, places, means, self.shrinkage)
-        return whitening, whitening(means), counts
+        known: dict[str, Scatter] = self.__dict__.pop("_known_scatter", {})
+        if self.feature_scaling not in known:
+            places = np.searchsorted(self.seen_classes_, y)
+            known[self.feature_scaling] = Scatter.of(X, places, len(self.seen_classes_))
+        scatter = known[self.feature_scaling]
+        whitening = Whitening.of(scatter.covariance, self.shrinkage)
+        return whitening, whitening(scatter.means), scatter.counts
 
     def _solved(
         self, vectors: NDArray[Any], means: Doubles, counts: Doubles, usual: float, noise: float | None = None

@@ -11,7 +11,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sightunseen.dataset import ZeroShotDataset
 from sightunseen.errors import SettingsError
 from sightunseen.methods import Foresight
-from sightunseen.methods._discriminant import Whitening, memberships, weighted_means
+from sightunseen.methods._discriminant import Scatter, Whitening, memberships, weighted_means
 
 from .textbook_foresight import Textbook, directions
 
@@ -73,10 +73,11 @@ def test_whitened_images_have_the_covariance_one_half_and_distances_that_are_den
     means, counts = weighted_means(X, memberships(places, 3))
     np.testing.assert_allclose(means, [X[places == c].mean(axis=0) for c in range(3)], rtol=1e-5)
     assert counts.tolist() == [100, 100, 100]
-    whitening = Whitening.learned(X, places, means, 0.0)
+    covariance = Scatter.of(X, places, 3).covariance
+    whitening = Whitening.of(covariance, 0.0)
     within = whitening(X) - whitening(means)[places]
     np.testing.assert_allclose(within.T @ within / 300, np.eye(5) / 2, atol=1e-4)
-    shrunk = Whitening.learned(X, places, means, 0.3)
+    shrunk = Whitening.of(covariance, 0.3)
     scatter = X.astype(float) - means[places]
     covariance = 0.7 * scatter.T @ scatter / 300 + 0.3 * (scatter**2).mean() * np.eye(5)
     new = rng.normal(size=(20, 5)) * 3
@@ -91,7 +92,7 @@ def test_the_span_of_the_means_holds_all_that_tells_classes_apart(n_classes: int
     places = np.arange(400) % n_classes
     X = (rng.normal(size=(400, 20)) @ rng.normal(size=(20, 20)) + rng.normal(size=(n_classes, 20))[places]).astype(np.float32)
     means, _ = weighted_means(X, memberships(places, n_classes))
-    whitening = Whitening.learned(X, places, means, 0.2)
+    whitening = Whitening.of(Scatter.of(X, places, n_classes).covariance, 0.2)
     points = whitening(means)
     projection, basis = whitening.onto(points)
     assert projection.shape == basis.shape == (min(n_classes, 20), 20)
@@ -99,6 +100,25 @@ def test_the_span_of_the_means_holds_all_that_tells_classes_apart(n_classes: int
     whole = [[-np.sum((z - p) ** 2) for p in foretold] for z in whitening(X)]
     projected = [[-np.sum((z - p) ** 2) for p in foretold @ basis.T] for z in X @ projection.T]
     assert_close(np.array(projected), np.array(whole), 1e-5)
+
+
+def test_models_of_many_settings_fitted_together_are_those_fitted_alone(small_world: ZeroShotDataset) -> None:
+    X, y = small_world.train.X, small_world.train.y
+    settings = [
+        {"feature_scaling": scaling, "shrinkage": shrinkage, "noise": noise}
+        for scaling in ("root", "centred")
+        for shrinkage in (0.2, 0.7)
+        for noise in (0.1, 1.0)
+    ]
+    together = list(Foresight().fit_each(settings, X, y, small_world.classes))
+    for model, chosen in zip(together, settings, strict=True):
+        alone = Foresight(**chosen).fit(X, y, small_world.classes)
+        assert model.get_params() == alone.get_params()
+        np.testing.assert_array_equal(model.decision_function(X), alone.decision_function(X))
+        again = model.fit(X[::2], y[::2], small_world.classes)  # on its own from now on
+        np.testing.assert_array_equal(
+            again.decision_function(X), Foresight(**chosen).fit(X[::2], y[::2], small_world.classes).decision_function(X)
+        )
 
 
 def test_a_class_that_hardly_anything_belongs_to_has_a_mean_all_the_same() -> None:
