@@ -42,7 +42,7 @@ class Linear:
         if self.shift is not None and self.factor is not None:
             features = (features - self.shift) * self.factor
         if self.root:
-            features = np.sign(features) * np.sqrt(np.abs(features))
+            features = signed_root(features)
         scores = features @ self.weights.T
         if self.normalise:
             scores /= _lengths(features)
@@ -119,6 +119,11 @@ class ClassifierMap:
         if self.projection is not None:
             classifiers = classifiers @ self.projection
         return classifiers.astype(np.float32), bias.astype(np.float32)
+
+
+def signed_root(values: NDArray[Any]) -> NDArray[Any]:
+    """The square roots of sizes, with the sign of what they are of."""
+    return np.asarray(np.sign(values) * np.sqrt(np.abs(values)))
 
 
 def _lengths(rows: NDArray[Any]) -> NDArray[Any]:

@@ -100,9 +100,9 @@ class OnValidationClasses(Selection):
 
     def _parts(self, model: ZeroShotClassifier, data: ZeroShotDataset, place: int = 0) -> Sequence[Part]:
         seed = getattr(model, "seed", 0) if self.seed is None else self.seed + place
-        folds = data.validation_folds(1, seed)
-        n_folds = (enough_folds(folds[0]) if model.search_unasked else 1) if self.n_folds is None else self.n_folds
-        folds = data.validation_folds(n_folds, seed)
+        folds = data.validation_folds(1 if self.n_folds is None else self.n_folds, seed)
+        if self.n_folds is None and model.search_unasked:
+            folds = data.validation_folds(enough_folds(folds[0]), seed)
         if not all(len(fold.test_seen) for fold in folds):
             raise DataError(
                 "choosing on validation classes holds out a fifth of each seen class's images, but every class has a single "

@@ -91,6 +91,13 @@ def parse_grid(pairs: list[str]) -> dict[str, Sequence[Any]]:
     return {name: [_value(value.strip()) for value in values] for name, values in grid.items()}
 
 
+def search_of(args: argparse.Namespace, unasked: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
+    """The settings to choose among: those of --search; without any, where settings are chosen, those tried ``unasked``."""
+    grid = parse_grid(args.search)
+    choosing = args.protocol == "honest" and args.select == "validation"
+    return unasked if choosing and not grid else grid
+
+
 def combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """Every combination of a grid; the empty one of an empty grid."""
     for values in itertools.product(*grid.values()):

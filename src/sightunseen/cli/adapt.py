@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Adapt, save, and say what changed."""
-    from sightunseen.cli._arguments import check_names, combinations, parse_grid, parse_settings
+    from sightunseen.cli._arguments import check_names, combinations, parse_settings, search_of
     from sightunseen.cli._data import load_unlabelled, open_examined
     from sightunseen.cli._run import long_work, prepare_output
     from sightunseen.cli._tables import print_calibration, print_choice, print_results
@@ -51,10 +51,9 @@ def run(args: argparse.Namespace) -> int:
     if not isinstance(model, AdaptableClassifier):
         raise ModelError(f"{args.model} holds a {type(model).__name__} model, which has no transductive form.")
     check_semantics(model, args)
-    settings, grid = {**preset(args.preset).adaptation, **parse_settings(args.set)}, parse_grid(args.search)
+    settings = {**preset(args.preset).adaptation, **parse_settings(args.set)}
+    grid = search_of(args, model.unasked_adaptation_search(settings))
     check_names(f"adapting a {type(model).__name__} model", {**settings, **grid}, model.adaptation_settings())
-    if not grid and args.protocol == "honest" and args.select == "validation":
-        grid = model.unasked_adaptation_search(settings)
     if isinstance(model, CVC):
         for combination in combinations(grid):
             Adaptation(**{**settings, **combination})  # refuses what cannot be meant

@@ -80,18 +80,17 @@ def _method(args: argparse.Namespace) -> Any:
     return method
 
 
-def _settings(args: argparse.Namespace, method: Any, preset: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _settings(args: argparse.Namespace, method: Any, preset: Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """The settings of the model, and those to choose among; what the method cannot mean is refused."""
-    from sightunseen.cli._arguments import check_names, combinations, parse_grid, parse_settings
+    from sightunseen.cli._arguments import check_names, combinations, parse_settings, search_of
     from sightunseen.methods import METHODS
 
     options = {"seed": args.seed, "device": args.device}
     known, of_cvc = (set(kind._get_param_names()) for kind in (method, METHODS["CVC"]))
-    given, grid = parse_settings(args.set), parse_grid(args.search)
+    given = parse_settings(args.set)
+    grid = search_of(args, method.unasked_search(given))
     check_names(args.method, {**given, **grid}, known - options.keys(), of_cvc - options.keys())
     settings = {**preset, **given, **{name: value for name, value in options.items() if name in known}}
-    if not grid and args.protocol == "honest" and args.select == "validation":
-        grid = method.unasked_search(given)
     for combination in combinations(grid):
         method(**{**settings, **combination}).check_settings()
     return settings, grid

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.linear import signed_root
+
 SCALINGS = ("none", "unit", "standard", "range", "centred", "root")
 CENTRED = ("centred", "root")
 
@@ -61,7 +63,7 @@ class FeatureScaling:
 def _directions(kind: str, X: Floats) -> Floats:
     """Images, or their roots, of length one."""
     if kind == "root":
-        X = np.sign(X) * np.sqrt(np.abs(X))
+        X = signed_root(X)
     return np.asarray(X * _inverse(np.linalg.norm(X, axis=1, keepdims=True)))
 
 
