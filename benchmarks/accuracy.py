@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from sightunseen import CVC, evaluate, load_gbu
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.training import Run
 from sightunseen.training.cpu import EagerEngine
 from sightunseen.training.cuda import GraphEngine

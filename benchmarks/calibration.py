@@ -15,10 +15,10 @@ import numpy as np
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from sightunseen import evaluate, load_model
-from sightunseen.calibration import class_weights, probabilities
 from sightunseen.cli._arguments import add_data_arguments
 from sightunseen.cli._data import open_source
-from sightunseen.metrics import reliability
+from sightunseen.core.calibration import class_weights, probabilities
+from sightunseen.core.metrics import reliability
 
 
 def main() -> None:

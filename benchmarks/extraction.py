@@ -21,7 +21,7 @@ from PIL import Image
 from sightunseen.data.photo_lists import list_photos
 from sightunseen.features.backbones import CallableBackbone, open_backbone
 from sightunseen.features.extract import Batch, extract
-from sightunseen.features.tables import write_features
+from sightunseen.features.feature_files import write_features
 
 
 def own_memory() -> float:

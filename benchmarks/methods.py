@@ -17,8 +17,8 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from sightunseen import evaluate, load_gbu
-from sightunseen.catalogue import CARDS, TRANSDUCTIVE
 from sightunseen.methods import METHODS, AdaptableClassifier
+from sightunseen.methods.catalogue import CARDS, TRANSDUCTIVE
 
 
 def main() -> None:

@@ -21,13 +21,13 @@ from extraction import own_memory
 from onnx import helper, numpy_helper
 from PIL import Image
 
-from sightunseen import predictions
+from sightunseen import prediction
 from sightunseen.cli import main as sightunseen
+from sightunseen.core.records import RunRecord
 from sightunseen.features.backbones import open_backbone
 from sightunseen.features.extract import Batch
-from sightunseen.features.tables import write_features
+from sightunseen.features.feature_files import write_features
 from sightunseen.methods import CVC
-from sightunseen.records import RunRecord
 
 FEATURES, CLASSES, FILES = 256, 100, 1024
 PLACES = (0.1, 0.5, 1.0)
@@ -80,7 +80,7 @@ def batches_of(rows: int) -> Iterator[Batch]:
 def predict(what: str, model: Path, images: Path, rows: int) -> None:
     memory: dict[float, float] = {}
 
-    def watched(answers: Iterable[predictions.Batch]) -> Iterator[predictions.Batch]:
+    def watched(answers: Iterable[prediction.Batch]) -> Iterator[prediction.Batch]:
         done = 0
         for batch in answers:
             yield batch
@@ -89,12 +89,12 @@ def predict(what: str, model: Path, images: Path, rows: int) -> None:
                 if done >= place * rows:
                     memory.setdefault(place, own_memory())
 
-    write = predictions.write_predictions
-    predictions.write_predictions = lambda path, answers, *others: write(path, watched(answers), *others)
+    write = prediction.write_predictions
+    prediction.write_predictions = lambda path, answers, *others: write(path, watched(answers), *others)
     started = time.perf_counter()
     code = sightunseen(["predict", str(model), str(images), "--out", str(images.with_name("answers.parquet"))])
     taken = time.perf_counter() - started
-    predictions.write_predictions = write
+    prediction.write_predictions = write
     assert code == 0
     along = ", ".join(f"{value:,.0f} after {place:.0%}" for place, value in memory.items())
     print(f"{what}: {rows / taken:,.0f} rows/s; memory of its own, MiB: {along}")

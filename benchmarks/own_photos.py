@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from sightunseen.catalogue import card_of
-from sightunseen.classes import ClassTable
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.features.backbones import open_backbone
-from sightunseen.features.datasets import load_photos
+from sightunseen.features.photo_datasets import load_photos
 from sightunseen.methods import METHODS
-from sightunseen.protocols import run_training
+from sightunseen.methods.catalogue import card_of
+from sightunseen.pipeline import TrainingSpecification, train
 
 NUMBERS = ("T1", "U", "S", "H")
 
@@ -52,10 +52,8 @@ def _at_random(data: ZeroShotDataset, seed: int) -> ZeroShotDataset:
 
 
 def _results(kind: Any, data: ZeroShotDataset, seed: int) -> dict[str, Any]:
-    settings = {"seed": seed} if "seed" in kind._get_param_names() else {}
-    grid = {name: list(values) for name, values in kind.search_space.items()}
     with tempfile.TemporaryDirectory() as folder:
-        model = run_training(kind(**settings), data, Path(folder), grid=grid, seed=seed)
+        model = train(TrainingSpecification(method=kind, seed=seed), data, Path(folder))
     return dict(model.record_.results)
 
 

@@ -19,9 +19,10 @@ import numpy as np
 import torch
 
 from sightunseen import CVC
-from sightunseen.data.worlds import World, make_world
-from sightunseen.methods._base import BLOCK
-from sightunseen.predictions import ranked
+from sightunseen.core.blocks import named_blocks
+from sightunseen.data.synthetic_features import World, make_world
+from sightunseen.methods.base.classifier import BLOCK
+from sightunseen.prediction import ranked
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -70,7 +71,7 @@ def stream(rows: int = 10_000_000) -> None:
         path = Path(folder) / "features.npy"
         np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, 16)).flush()  # zeros that take no disk
         started, done, memory = time.perf_counter(), 0, {}
-        for batch in ranked(model, np.load(path, mmap_mode="r"), top=3):
+        for batch in ranked(model, named_blocks(np.load(path, mmap_mode="r")), top=3):
             done += len(batch["path"]) // 3
             if done * 10 // rows > len(memory):
                 memory[done] = own_memory()

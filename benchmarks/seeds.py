@@ -10,16 +10,18 @@ import argparse
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from sightunseen import CVC, load_gbu
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.protocols import run_training
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.pipeline import TrainingSpecification, train
 
 
-def seconds(data: ZeroShotDataset, model: CVC, n_seeds: int) -> float:
+def seconds(data: ZeroShotDataset, parameters: dict[str, Any], seed: int, n_seeds: int) -> float:
+    specification = TrainingSpecification(method=CVC, parameters=parameters, search={}, seed=seed, n_seeds=n_seeds)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as workspace:
-        run_training(model, data, Path(workspace), n_seeds=n_seeds)
+        train(specification, data, Path(workspace))
     return time.perf_counter() - started
 
 
@@ -33,10 +35,10 @@ def main() -> None:
     args = parser.parse_args()
     data = load_gbu(args.folder, features=args.features)
     settings = {"n_tasks": args.tasks, "device": args.device}
-    seconds(data, CVC(**settings), 1)  # fills caches and compiles kernels
-    seconds(data, CVC(**settings), args.seeds)
-    alone = sum(seconds(data, CVC(**settings, seed=seed), 1) for seed in range(args.seeds))
-    together = seconds(data, CVC(**settings), args.seeds)
+    seconds(data, settings, 0, 1)  # fills caches and compiles kernels
+    seconds(data, settings, 0, args.seeds)
+    alone = sum(seconds(data, settings, seed, 1) for seed in range(args.seeds))
+    together = seconds(data, settings, 0, args.seeds)
     print(f"{data.name} {args.features}, {args.device}, {args.seeds} seeds, up to {args.tasks:,} tasks each")
     print(f"one after the other {alone:8.1f} s")
     print(f"together            {together:8.1f} s, {together / alone:.2f} of that")

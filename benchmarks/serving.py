@@ -20,8 +20,8 @@ from typing import Any
 import httpx
 import numpy as np
 
+from sightunseen.data.photo_files import read_photo
 from sightunseen.data.photo_lists import list_photos
-from sightunseen.data.photos import read_photo
 from sightunseen.features.backbones import open_backbone
 from sightunseen.methods import load_model
 

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from sightunseen import CVC
-from sightunseen.generator import ClassifierGenerator
-from sightunseen.methods.inductive import TaskShape, TaskTraining
-from sightunseen.scores import Score
+from sightunseen.methods.cvc.generator import ClassifierGenerator
+from sightunseen.methods.cvc.inductive import TaskShape, TaskTraining
+from sightunseen.methods.cvc.scores import Score
 from sightunseen.training import Optimisation
 from sightunseen.training.cpu import EagerEngine
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.data.synthetic_features import World, make_world
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU, as Python: read when they are imported

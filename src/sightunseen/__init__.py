@@ -3,40 +3,40 @@
 The names below are imported when they are first used, so that ``import sightunseen`` does not import torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sightunseen._version import __version__
+from sightunseen.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sightunseen.classes import ClassTable
+    from sightunseen.core.class_table import ClassTable
+    from sightunseen.core.dataset import ZeroShotDataset
     from sightunseen.data import open_data
     from sightunseen.data.gbu import load_gbu
-    from sightunseen.data.tables import load_classes, load_features, load_tables
-    from sightunseen.dataset import ZeroShotDataset
-    from sightunseen.evaluation import Evaluation, evaluate, zsl_accuracy
+    from sightunseen.data.table_files import load_classes, load_features, load_tables
     from sightunseen.methods import load_model
-    from sightunseen.methods.cvc import CVC
-    from sightunseen.methods.foresight import Foresight
-    from sightunseen.presets import preset
-    from sightunseen.selection import fit_calibrated
+    from sightunseen.methods.cvc.cvc import CVC
+    from sightunseen.methods.cvc.presets import preset
+    from sightunseen.methods.foresight.foresight import Foresight
+    from sightunseen.selection.evaluation import Evaluation, evaluate, zsl_accuracy
+    from sightunseen.selection.search_cv import ZeroShotSearchCV
 
 _HOMES = {
-    "CVC": "methods.cvc",
-    "ClassTable": "classes",
-    "Evaluation": "evaluation",
-    "Foresight": "methods.foresight",
-    "ZeroShotDataset": "dataset",
-    "evaluate": "evaluation",
-    "fit_calibrated": "selection",
-    "load_classes": "data.tables",
-    "load_features": "data.tables",
+    "CVC": "methods.cvc.cvc",
+    "ClassTable": "core.class_table",
+    "Evaluation": "selection.evaluation",
+    "Foresight": "methods.foresight.foresight",
+    "ZeroShotDataset": "core.dataset",
+    "ZeroShotSearchCV": "selection.search_cv",
+    "evaluate": "selection.evaluation",
+    "load_classes": "data.table_files",
+    "load_features": "data.table_files",
     "load_gbu": "data.gbu",
     "load_model": "methods",
-    "load_tables": "data.tables",
+    "load_tables": "data.table_files",
     "open_data": "data",
-    "preset": "presets",
-    "zsl_accuracy": "evaluation",
+    "preset": "methods.cvc.presets",
+    "zsl_accuracy": "selection.evaluation",
 }
 
 __all__ = [  # noqa: RUF022 - by name, the version last
@@ -45,8 +45,8 @@ __all__ = [  # noqa: RUF022 - by name, the version last
     "Evaluation",
     "Foresight",
     "ZeroShotDataset",
+    "ZeroShotSearchCV",
     "evaluate",
-    "fit_calibrated",
     "load_classes",
     "load_features",
     "load_gbu",
@@ -59,10 +59,7 @@ __all__ = [  # noqa: RUF022 - by name, the version last
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'sightunseen' has no attribute '{name}'")
-    return getattr(import_module(f"sightunseen.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

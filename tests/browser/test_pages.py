@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sightunseen.benchmark.ablation import ablation_plan
+from sightunseen.benchmark.paper_ablation import ablation_plan
 from sightunseen.benchmark.plan import DataEntry
 from sightunseen.benchmark.store import DONE, FAILED, Outcome
-from sightunseen.classes import ClassTable
 from sightunseen.cli import main
-from sightunseen.data.worlds import World, make_world
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.names import readable
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import ESZSL, METHODS
 from sightunseen.report.benchmark_page import benchmark_page
 from sightunseen.report.model_page import Study, model_page
@@ -264,7 +265,7 @@ def test_a_tooltip_shows_awkward_names_as_text(open_page: Open) -> None:
     for place in range(page.locator("#accuracy-by-class .role-mark.mark-symbol path").count()):
         page.locator("#accuracy-by-class .role-mark.mark-symbol path").nth(place).hover(force=True)
         words = tooltip(page)
-        assert any(name in words for name in AWKWARD), words
+        assert any(readable(name) in words for name in AWKWARD), words
     assert page.locator("#vg-tooltip-element img, #vg-tooltip-element script").count() == 0
     page.mouse.move(0, 0)
     assert opened.messages == []
@@ -277,7 +278,7 @@ def test_awkward_names_are_shown_as_text(open_page: Open) -> None:
     assert AWKWARD[1] in words
     assert opened.page.locator("img").count() == 0
     headings = opened.page.locator("#best-images h4").all_inner_texts()
-    shown = [" ".join(name.split()) for name in AWKWARD]
+    shown = [readable(name) for name in AWKWARD]
     assert all(any(name in heading for name in shown) for heading in headings)
     drawn = "".join(opened.page.locator("#confusion svg text").all_text_contents())
     assert "<" in drawn

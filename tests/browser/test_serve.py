@@ -14,8 +14,8 @@ import pytest
 import uvicorn
 from PIL import Image
 
-from sightunseen.calibration import Calibration
-from sightunseen.classes import ClassTable
+from sightunseen.core.calibration import Calibration
+from sightunseen.core.class_table import ClassTable
 from sightunseen.features.backbones import CallableBackbone
 from sightunseen.methods import ESZSL
 from sightunseen.serve.app import create_app

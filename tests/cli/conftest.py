@@ -16,7 +16,7 @@ import scipy.io
 import torch
 
 from sightunseen.cli import main
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
 
 Run = Callable[[str], tuple[int, str, str]]
 

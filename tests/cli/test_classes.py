@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods import ESZSL, load_model
 from sightunseen.semantics.describe import ClassDescriptions, describe_classes
 from sightunseen.semantics.text import open_encoder

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods import load_model
 
 Run = Callable[[str], tuple[int, str, str]]
@@ -141,16 +141,17 @@ def test_the_record_of_an_honest_run_says_what_was_done(run: Run, desk: Path) ->
 def test_the_results_in_the_record_are_those_that_evaluate_finds(run: Run, desk: Path, options: str) -> None:
     succeed(run, f"train data --out new {options}")
     found = json.loads(succeed(run, "evaluate new data --json"))
-    assert {name: found[name] for name in NUMBERS} == record("new")["results"]
+    assert {name: found[name] for name in NUMBERS} == {name: record("new")["results"][name] for name in NUMBERS}
     assert found["protocol"] == record("new")["protocol"]
 
 
 def test_the_papers_protocol_keeps_the_best_on_test_and_says_so(run: Run, desk: Path) -> None:
-    out = succeed(run, "train data --out new --protocol paper --points 4 --set hidden=16 --set n_tasks=400")
+    out = succeed(run, "train data --out new --protocol paper --set hidden=16 --set n_tasks=400")
     found = record("new")
     assert (found["protocol"], "TEST" in out, "TEST" in found["selection"]["by"]) == ("paper", True, True)
-    assert [point["tasks"] for point in found["selection"]["tried"]] == [100, 200, 300, 400]
-    assert found["results"]["H"] == max(point["H"] for point in found["selection"]["tried"])
+    curves = [entry["points"] for entry in found["selection"]["tried"]]
+    assert [[point["tasks"] for point in curve] for curve in curves] == [[100, 200, 300, 400]] * 2  # two initial scales
+    assert found["results"]["H"] == max(point["H"] for curve in curves for point in curve)
 
 
 def test_without_selection_the_settings_are_taken_as_they_are(run: Run, desk: Path) -> None:
@@ -200,7 +201,7 @@ def test_the_seed_decides_the_weights(run: Run, desk: Path) -> None:
 
 def test_a_seed_given_with_set_is_not_passed_over(run: Run, desk: Path) -> None:
     code, _, err = run(f"train data --out new --set seed=4 {QUICK}")
-    assert (code, "no setting 'seed'" in err) == (2, True)
+    assert (code, "no hyperparameter 'seed'" in err) == (2, True)
 
 
 def test_false_is_false_however_it_is_spelt(run: Run, desk: Path) -> None:
@@ -267,10 +268,10 @@ def test_the_record_of_an_adaptation_says_what_it_came_from(run: Run, desk: Path
     assert (found["kind"], found["protocol"]) == ("adapt", "honest")
     assert (found["parent"]["results"], found["parent"]["selection"]) == (parent["results"], parent["selection"])
     chosen = found["selection"]["chosen"]["temperature"]
-    assert found["settings"]["adaptation"] == {"rounds": 2, "temperature": chosen}
+    assert found["settings"]["adaptation"] == {"rounds": 2, "temperature": chosen, "prior": None, "noise": None}
     assert [entry["round"] for entry in found["history"]] == [1, 2]
     again = json.loads(succeed(run, "evaluate new data --json"))
-    assert {name: again[name] for name in NUMBERS} == found["results"]
+    assert {name: again[name] for name in NUMBERS} == {name: found["results"][name] for name in NUMBERS}
     for label, results in (("inductive", parent["results"]), ("transductive", found["results"])):
         assert row_of_numbers(out, label) == [pytest.approx(results[name], abs=0.051) for name in NUMBERS]
 
@@ -308,7 +309,7 @@ def test_what_was_chosen_on_test_data_once_stays_marked_so(run: Run, desk: Path)
     out = succeed(run, f"adapt cvc data --out of-honest --protocol paper {BRIEF}")
     assert "protocol paper" in out
     tried = record("of-honest")["selection"]["tried"]
-    assert record("of-honest")["results"]["H"] == max(point["H"] for point in tried)
+    assert record("of-honest")["results"]["H"] == max(point["H"] for entry in tried for point in entry["points"])
     succeed(run, f"train data --out paper --protocol paper {QUICK}")
     succeed(run, f"adapt paper data --out of-paper {BRIEF}")
     assert (record("of-honest")["protocol"], record("of-paper")["protocol"]) == ("paper", "paper")
@@ -468,7 +469,7 @@ def test_the_demo_goes_the_whole_road_on_photos_that_it_draws(
 def test_without_the_extra_the_demo_says_so_and_shows_all_settings_on_features(
     run: Run, desk: Path, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sightunseen.data.worlds.make_world", lambda _: small_world)
+    monkeypatch.setattr("sightunseen.data.synthetic_features.make_world", lambda _: small_world)
     monkeypatch.setattr("sightunseen.cli.demo.find_spec", lambda _: None)
     out = succeed(run, "demo")
     assert sorted(path.name for path in Path("demo-results").iterdir()) == ["model", "model-transductive", "predictions.csv"]

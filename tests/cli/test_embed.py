@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
-from sightunseen.data.tables import load_features
-from sightunseen.features.tables import backbone_of
+from sightunseen.data.table_files import load_features
+from sightunseen.features.feature_files import backbone_of
 
 Run = Callable[[str], tuple[int, str, str]]
 

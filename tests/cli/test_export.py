@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sightunseen.core.linear import Linear
 from sightunseen.export.onnx_files import TOLERANCE
-from sightunseen.linear import Linear
 from sightunseen.methods import ESZSL, SYNC, Foresight, load_model
 
 pytest.importorskip("onnx")
@@ -121,7 +121,7 @@ def test_a_method_that_cannot_says_so_and_leaves_nothing(run: Run, desk: Path) -
     features = np.load("data/features.npz")
     SYNC().fit(features["X"][:80], features["y"][:80]).save("sync")
     for what in ("--onnx model.onnx", "--linear weights.npz", "--onnx model.onnx --linear weights.npz"):
-        assert "this SYNC are not linear" in refusal(run, desk, f"export sync {what}")
+        assert "this SYNC are not a linear function" in refusal(run, desk, f"export sync {what}")
 
 
 def test_a_missing_package_is_named(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightunseen.cli._run import ProgressBar
+from sightunseen.cli._long_run import ProgressBar
 from sightunseen.methods import Foresight
 from sightunseen.training import Training
 
 Run = Callable[[str], tuple[int, str, str]]
 
-TRAIN = "train data --out new --method CVC --points 1 --set hidden=32 --set n_tasks=800"
+TRAIN = "train data --out new --method CVC --set hidden=32 --set n_tasks=800"
 ADAPT = "adapt cvc data --out new --search q=0.5 --set rounds=8 --set tasks_per_round=100"
 SHORT_TRAIN = "train data --out new --method CVC --select none --set hidden=32 --set n_tasks=400"
-PAPER_TRAIN = "train data --out new --protocol paper --points 4 --set hidden=32 --set n_tasks=400"
+PAPER_TRAIN = "train data --out new --protocol paper --set hidden=32 --set n_tasks=400"
 SHORT_ADAPT = "adapt cvc data --out new --set rounds=4 --set tasks_per_round=100"
 PAPER_ADAPT = f"{SHORT_ADAPT} --protocol paper"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightunseen.analyses.attributes import contributions
-from sightunseen.classes import ClassTable
+from sightunseen.analysis.contributions import contributions
+from sightunseen.core.class_table import ClassTable
 from sightunseen.methods import ESZSL, load_model
 
 Run = Callable[[str], tuple[int, str, str]]

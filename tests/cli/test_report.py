@@ -296,7 +296,7 @@ def test_a_full_disk_leaves_nothing(run: Run, desk: Path, monkeypatch: pytest.Mo
         raise OSError(errno.ENOSPC, "No space left on device")
 
     Path("page.html").write_text("an earlier one")
-    monkeypatch.setattr("sightunseen.files.os.replace", full)
+    monkeypatch.setattr("sightunseen.core.files.os.replace", full)
     assert "No space left on device" in refused(run, "report model data --quick --out page.html")
     assert "No space left on device" in refused(run, "report model data --quick --out new/page.html")
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from sightunseen.classes import ClassTable
-from sightunseen.data.worlds import World, make_world
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import DataError, SettingsError
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import METHODS, AdaptableClassifier, load_model
 
 # Every such method by name: settings that fit a small world in a tenth of a second, and settings that adapt as fast.

@@ -16,12 +16,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sightunseen.analyses.attributes import contributions
-from sightunseen.classes import ClassTable
-from sightunseen.data.worlds import World, make_world
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import DataError, ModelError, SettingsError
-from sightunseen.evaluation import zsl_accuracy
+from sightunseen.analysis.contributions import contributions
+from sightunseen.core.blocks import ROWS as BLOCK
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import DataError, ModelError, SettingsError
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import (
     ALE,
     CMT,
@@ -50,7 +50,7 @@ from sightunseen.methods import (
     ZeroShotClassifier,
     load_model,
 )
-from sightunseen.methods._base import BLOCK
+from sightunseen.selection.evaluation import zsl_accuracy
 from sightunseen.training import Hook, Training
 
 # Every method with settings that learn a small world in a tenth of a second.

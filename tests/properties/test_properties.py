@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from sightunseen.classes import ClassTable
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.metrics import SeenUnseenCurve, accuracy_by_class, harmonic_mean, per_class_accuracy, seen_unseen_curve
-from sightunseen.model_files import ModelFiles, read_model, write_model
-from sightunseen.records import RunRecord
-from sightunseen.tasks import ClassImages, distinct_below, draw_classes, draw_images
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.metrics import SeenUnseenCurve, accuracy_by_class, harmonic_mean, per_class_accuracy, seen_unseen_curve
+from sightunseen.core.model_files import ModelFiles, read_model, write_model
+from sightunseen.core.records import RunRecord
+from sightunseen.training.episodes import ClassImages, distinct_below, draw_classes, draw_images
 
 ROUNDING = 1e-9
 some = settings(max_examples=60, deadline=None, derandomize=True)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sightunseen import load_gbu
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.export.onnx_files import TOLERANCE, export_onnx
 from sightunseen.features.backbones import open_backbone
-from sightunseen.features.datasets import load_photos
+from sightunseen.features.photo_datasets import load_photos
 from sightunseen.methods import CVC, ESZSL, Foresight, ZeroShotClassifier
 
 onnxruntime = pytest.importorskip("onnxruntime")

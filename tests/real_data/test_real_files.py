@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.io import loadmat
 
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import DataError
 from sightunseen.data.doctor import FAIL, PASS, WARN, Finding, check_files, examine, repair
 from sightunseen.data.gbu import load_gbu, read_gbu
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import DataError
-from sightunseen.semantics.attributes import AttributeScaling
+from sightunseen.semantics.class_vectors import AttributeScaling
 
 pytestmark = pytest.mark.real_data
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from sightunseen import load_gbu
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods import ESZSL, Foresight
-from sightunseen.protocols import run_adaptation, run_training
+from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification, adapt, train
 
 pytestmark = pytest.mark.real_data
 
@@ -21,7 +21,7 @@ def birds(benchmark_folder: Path) -> ZeroShotDataset:
 @pytest.fixture(scope="module")
 def trained(birds: ZeroShotDataset, tmp_path_factory: pytest.TempPathFactory) -> Foresight:
     """As ``sightunseen train`` does it where nobody says how."""
-    return run_training(Foresight(), birds, tmp_path_factory.mktemp("work"), grid=Foresight.unasked_search())
+    return train(TrainingSpecification(method=Foresight), birds, tmp_path_factory.mktemp("work"))
 
 
 def results(model: Any) -> dict[str, float]:
@@ -40,14 +40,14 @@ def test_birds_are_recognised_by_their_attributes(trained: Foresight) -> None:
 def test_birds_are_recognised_better_with_their_unlabelled_photos(
     trained: Foresight, birds: ZeroShotDataset, tmp_path: Path
 ) -> None:
-    found = results(run_adaptation(trained, birds, tmp_path, grid=Foresight.unasked_adaptation_search()))
+    found = results(adapt(AdaptationSpecification(), trained, birds, tmp_path))
     assert found["T1"] >= 70
     assert found["H"] >= 65
 
 
 def test_animals_are_recognised_better_than_by_eszsl(benchmark_folder: Path, tmp_path: Path) -> None:
     animals = load_gbu(benchmark_folder / "AWA1", features="bow512", splits="att_splits_trainval_fixed")
-    found = results(run_training(Foresight(), animals, tmp_path, grid=Foresight.unasked_search()))
-    beside = results(run_training(ESZSL(), animals, tmp_path))
+    found = results(train(TrainingSpecification(method=Foresight), animals, tmp_path))
+    beside = results(train(TrainingSpecification(method=ESZSL), animals, tmp_path))
     assert found["T1"] >= max(36, beside["T1"])
     assert found["H"] >= max(29, beside["H"])

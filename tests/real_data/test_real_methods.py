@@ -7,7 +7,7 @@ import pytest
 
 from sightunseen import evaluate, load_gbu
 from sightunseen.benchmark.published import published_row
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods import METHODS
 
 pytestmark = pytest.mark.real_data

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sightunseen.cli import main
-from sightunseen.methods.cvc import CVC
+from sightunseen.methods.cvc.cvc import CVC
 
 pytestmark = pytest.mark.real_data
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import DataError
-from sightunseen.methods.cvc import CVC
-from sightunseen.methods.transductive import Adaptation, SelfTraining, trusted_pool
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import DataError
+from sightunseen.data.synthetic_features import World, make_world
+from sightunseen.methods.cvc.cvc import CVC
+from sightunseen.methods.cvc.transductive import Adaptation, SelfTraining, trusted_pool
 from sightunseen.training import Draw, Hook, Training
 
 from .algorithms import Adam, Parameters, Round, Task, algorithm_1, algorithm_2, trusted

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 
-from sightunseen.benchmark.tables import Table
+from sightunseen.benchmark.result_tables import Table
 
 
 def as_markdown(tables: Sequence[Table]) -> str:

@@ -8,11 +8,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from sightunseen.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE, card_of
-from sightunseen.checks import check_choice, check_whole
-from sightunseen.errors import SettingsError
+from sightunseen.core.checks import check_choice, check_whole
+from sightunseen.core.errors import SettingsError
+from sightunseen.data.source import DataSource
+from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE, card_of
 
-SELECTIONS = ("validation", "fixed", "oracle")
+SELECTIONS = ("validation", "none", "oracle")
 GROUPS = ("all", INDUCTIVE, TRANSDUCTIVE)  # words that stand for many methods
 
 
@@ -20,8 +21,9 @@ GROUPS = ("all", INDUCTIVE, TRANSDUCTIVE)  # words that stand for many methods
 class DataEntry:
     """A data set of the plan: where it is, which of its files to use, and what to compare it with.
 
-    ``published`` is the data set's name in published tables (default: the folder's); ``backbone`` is what its features come
-    from, and is marked in tables where it is not the published one.
+    ``published`` is the data set's name in published tables (default: the folder's). ``backbone`` is what its features come
+    from: of a folder of photos the backbone to extract them with; of any other data a name that tables mark where it is not
+    the published one.
     """
 
     path: str
@@ -37,6 +39,11 @@ class DataEntry:
             value = getattr(self, known.name)
             if value is not None and not isinstance(value, str):
                 raise SettingsError(f"{known.name} of [[data]] must be text; got {value!r}.")
+
+    @property
+    def source(self) -> DataSource:
+        """Where the pipeline opens it."""
+        return DataSource(self.path, self.features, self.splits, self.semantics, self.classes, self.backbone or None)
 
     @property
     def name(self) -> str:
@@ -89,7 +96,7 @@ class Job:
     method: MethodEntry
     seed: int
     selection: str
-    folds: int
+    folds: int | None = None
 
     def __str__(self) -> str:
         chosen = "" if self.selection == "validation" else f", {self.selection}"
@@ -104,12 +111,13 @@ class Plan:
     methods: tuple[MethodEntry, ...]
     seeds: int = 1
     selections: tuple[str, ...] = ("validation",)
-    folds: int = 1
+    folds: int | None = None
     title: str = ""
 
     def __post_init__(self) -> None:
         check_whole("seeds", self.seeds, 1)
-        check_whole("folds", self.folds, 1)
+        if self.folds is not None:
+            check_whole("folds", self.folds, 1)
         for selection in self.selections:
             check_choice("selection", selection, SELECTIONS)
         for what in ("data", "methods", "selections"):
@@ -170,7 +178,7 @@ def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
         tuple(methods),
         content.get("seeds", 1),
         tuple(_words(content, "selection", ("validation",))),
-        content.get("folds", 1),
+        content.get("folds"),
         content.get("title", ""),
     )
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,14 +10,15 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_compl
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
 from sightunseen.benchmark.plan import Job, Plan
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome, Store, job_id
-from sightunseen.catalogue import CARDS
-from sightunseen.errors import SightUnseenError
+from sightunseen.core.errors import SightUnseenError
+from sightunseen.methods.catalogue import CARDS
 
 Tell = Callable[[str], None]
 
@@ -59,7 +61,7 @@ def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, te
 
 def _identified(jobs: Sequence[Job]) -> tuple[list[Ready], list[Outcome]]:
     """The jobs whose data can be read, with their identities; the others as skipped."""
-    from sightunseen.benchmark.work import identity_of, opened
+    from sightunseen.benchmark.jobs import identity_of, opened
 
     ready, skipped, unreadable = [], [], {}
     for job in jobs:
@@ -93,12 +95,15 @@ def _outcomes(waiting: Sequence[Ready], known: Mapping[str, Outcome], workers: i
 
     def outcome_of(one: Ready) -> Outcome:
         pool = idle.get()
+        future = pool.submit(_attempt, one, _base_record(one, known))
+        processes = list(pool._processes.values())
         try:
-            return pool.submit(_attempt, one, _base_record(one, known)).result()
+            return future.result()
         except BrokenProcessPool:
+            reason = _death(processes)
             pool = _worker(threads)
             pools.append(pool)
-            return Outcome(FAILED, one.identity, _shown(one.job), "the process died, perhaps for want of memory.")
+            return Outcome(FAILED, one.identity, _shown(one.job), reason)
         finally:
             idle.put(pool)
 
@@ -114,6 +119,15 @@ def _outcomes(waiting: Sequence[Ready], known: Mapping[str, Outcome], workers: i
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _death(processes: Sequence[BaseProcess]) -> str:
+    """Why the job of a worker that died failed."""
+    for process in processes:
+        process.join(5)
+    codes = [process.exitcode for process in processes if process.exitcode is not None]
+    code = f" with code {codes[0]}" if codes else ""
+    return f"worker exited{code} (possibly out of memory)."
+
+
 def _cores() -> int:
     """The cores this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -121,7 +135,7 @@ def _cores() -> int:
 
 def _base_record(one: Ready, known: Mapping[str, Outcome]) -> Mapping[str, Any] | None:
     """The record of the inductive job that a transductive one begins with, where it is done."""
-    from sightunseen.benchmark.work import base_identity_of
+    from sightunseen.benchmark.jobs import base_identity_of
 
     identity = base_identity_of(one.identity)
     base = None if identity is None else known.get(job_id(identity))
@@ -153,13 +167,14 @@ def _end_with_the_run() -> None:
 
 def _attempt(one: Ready, base: Mapping[str, Any] | None) -> Outcome:
     """In a worker: carry out a job; whatever goes wrong is its outcome."""
-    from sightunseen.benchmark.work import carry_out, record_as_dict
+    from sightunseen.benchmark.jobs import carry_out, record_as_dict
 
+    started = time.monotonic()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             record = record_as_dict(carry_out(one.job, base))
-        return Outcome(DONE, one.identity, _shown(one.job), record=record, seconds=record["wall_seconds"])
+        return Outcome(DONE, one.identity, _shown(one.job), record=record, seconds=round(time.monotonic() - started, 1))
     except SightUnseenError as error:
         return Outcome(FAILED, one.identity, _shown(one.job), str(error))
     except Exception as error:

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sightunseen.errors import ModelError, StorageError
-from sightunseen.files import written_atomically
+from sightunseen.core.errors import ModelError, StorageError
+from sightunseen.core.files import written_atomically
 
 DONE, FAILED, SKIPPED = "done", "failed", "skipped"
 STORE_VERSION = 1

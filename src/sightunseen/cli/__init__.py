@@ -24,7 +24,7 @@ from sightunseen.cli import (
     serve,
     train,
 )
-from sightunseen.errors import SightUnseenError
+from sightunseen.core.errors import SightUnseenError
 
 COMMANDS = (inspect, embed, train, evaluate, adapt, predict, classes, export, report, serve, methods, benchmark, ablate, demo)
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 70, 130

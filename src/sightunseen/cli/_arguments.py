@@ -2,13 +2,12 @@
 
 import argparse
 import ast
-import itertools
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sightunseen.errors import SettingsError
+from sightunseen.core.errors import SettingsError
 
 
 def add_data_arguments(parser: argparse.ArgumentParser, needed: bool = True) -> None:
@@ -46,7 +45,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=V1,V2,...",
-        help="choose this setting among these values on validation classes; may be given several times",
+        help="choose among these values instead of the method's own search space; may be given several times",
     )
     parser.add_argument(
         "--protocol",
@@ -56,13 +55,16 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--preset", default="fast", help="fast (default), or paper-awa1, -awa2, -cub, -sun, -apy")
     parser.add_argument(
-        "--select", choices=("validation", "none"), default="validation", help="none: take the settings as they are"
+        "--select",
+        choices=("validation", "none"),
+        default="validation",
+        help="none: choose nothing, take hyperparameters as given (default: validation)",
     )
     parser.add_argument(
         "--folds",
         type=positive,
         metavar="K",
-        help="folds of validation classes (default: 1; up to 5 of few classes for Foresight)",
+        help="class folds (default: 1 for gradient-trained methods; else up to 5, until they have 50 validation classes)",
     )
     parser.add_argument(
         "--allow", action="append", default=[], metavar="CHECK", help="go on although the split doctor FAILs this check"
@@ -91,25 +93,10 @@ def parse_grid(pairs: list[str]) -> dict[str, Sequence[Any]]:
     return {name: [_value(value.strip()) for value in values] for name, values in grid.items()}
 
 
-def search_of(args: argparse.Namespace, unasked: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
-    """The settings to choose among: those of --search; without any, where settings are chosen, those tried ``unasked``."""
+def selecting_of(args: argparse.Namespace) -> dict[str, Any]:
+    """What the arguments say of how hyperparameters are chosen, as fields of a specification."""
     grid = parse_grid(args.search)
-    choosing = args.protocol == "honest" and args.select == "validation"
-    return unasked if choosing and not grid else grid
-
-
-def combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """Every combination of a grid; the empty one of an empty grid."""
-    for values in itertools.product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
-
-
-def check_names(whose: str, settings: Mapping[str, Any], allowed: Iterable[str], of_cvc: Iterable[str] = ()) -> None:
-    """Refuse a setting that does not exist; one of CVC, which is not the default, is said to be that."""
-    unknown = sorted({*settings} - {*allowed})
-    if unknown:
-        advice = " CVC has it: give --method CVC." if unknown[0] in of_cvc else ""
-        raise SettingsError(f"{whose} has no setting '{unknown[0]}'; it has {', '.join(sorted(allowed))}.{advice}")
+    return {"search": grid or None, "select": args.select, "protocol": args.protocol, "folds": args.folds}
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from sightunseen.benchmark.plan import Plan
-    from sightunseen.benchmark.tables import Table
+    from sightunseen.benchmark.result_tables import Table
 
 FORMATS = ("table", "md", "csv", "latex")
 STOPPED = 130
@@ -47,7 +47,7 @@ def run_jobs(plan: "Plan", args: argparse.Namespace, counts_to: TextIO | None = 
 def print_tables(tables: Sequence["Table"], form: str) -> None:
     """Tables with their notes, in one of ``FORMATS``."""
     from sightunseen.benchmark import formats
-    from sightunseen.cli._tables import print_table
+    from sightunseen.cli._printing import print_table
 
     if form != "table":
         print(formats.FORMATS[form](tables))

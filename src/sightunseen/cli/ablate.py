@@ -3,7 +3,7 @@
 import argparse
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sightunseen.benchmark.plan import Plan
@@ -36,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out what is not done yet, and print the tables."""
-    from sightunseen.benchmark.ablation import ablation_tables
+    from sightunseen.benchmark.ingredients import study_tables
+    from sightunseen.benchmark.paper_ablation import ablation_tables
     from sightunseen.benchmark.store import Store
-    from sightunseen.benchmark.study import study_tables
     from sightunseen.cli._jobs import STOPPED, print_tables, run_jobs
 
     code = run_jobs(_plan(args), args, counts_to=sys.stderr)
@@ -52,24 +52,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> "Plan":
-    """The plan for these data; settings that a variant lacks or cannot mean are an error before any job."""
-    from sightunseen.benchmark.ablation import CHOSEN, VARIED, ablation_plan
+    """The plan for these data; hyperparameters that a variant does not have or cannot take are an error before any job."""
+    from sightunseen.benchmark.ingredients import study_plan
+    from sightunseen.benchmark.jobs import opened, specifications_of
+    from sightunseen.benchmark.paper_ablation import ablation_plan
     from sightunseen.benchmark.plan import DataEntry
-    from sightunseen.benchmark.study import study_plan
-    from sightunseen.benchmark.work import opened
-    from sightunseen.catalogue import CARDS
-    from sightunseen.cli._arguments import check_names, parse_settings
-    from sightunseen.methods import METHODS
+    from sightunseen.cli._arguments import parse_settings
 
     classes = None if args.classes is None else str(args.classes)
-    entry = DataEntry(str(args.data.resolve()), args.features, args.splits, args.semantics, classes)
-    shared: dict[str, Any] = parse_settings(args.set)
-    data, _ = opened(entry)
+    entry = DataEntry(
+        str(args.data.resolve()), args.features, args.splits, args.semantics, classes, backbone=args.backbone or ""
+    )
     make = study_plan if args.of == "Foresight" else ablation_plan
-    plan = make(entry, len(data.seen), args.seeds, shared)
-    kinds = {method.name: METHODS[CARDS[method.name].estimator] for method in plan.methods}
-    known = set.intersection(*(set(kind._get_param_names()) for kind in kinds.values() if kind is not METHODS["Foresight"]))
-    check_names("the ablation", shared, known - VARIED - CHOSEN)
-    for method in plan.methods:
-        kinds[method.name](**method.settings).check_settings()
+    plan = make(entry, len(opened(entry).data.seen), args.seeds, parse_settings(args.set))
+    for job in plan.jobs():
+        specifications_of(job)
     return plan

@@ -41,8 +41,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    from sightunseen.benchmark.result_tables import tables
     from sightunseen.benchmark.store import Store
-    from sightunseen.benchmark.tables import tables
     from sightunseen.cli._jobs import print_tables
 
     print_tables(tables(Store(args.results).outcomes().values(), args.setting), args.format)

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from sightunseen.cli._tables import print_table
+    from sightunseen.cli._printing import print_table
     from sightunseen.methods import load_model
 
     model = load_model(args.model)
@@ -70,8 +70,8 @@ def _described(args: argparse.Namespace) -> "ClassDescriptions":
     """What the arguments say of the new classes."""
     import numpy as np
 
+    from sightunseen.core.errors import SettingsError
     from sightunseen.data.class_files import read_class_file
-    from sightunseen.errors import SettingsError
     from sightunseen.semantics.describe import ClassDescriptions
 
     if args.attributes is not None:
@@ -96,7 +96,7 @@ def _attributes(pairs: list[str]) -> dict[str, float]:
     """``["stripes=1", "legs=4"]`` -> ``{"stripes": 1.0, "legs": 4.0}``; a name may hold a ``=``, a number cannot."""
     from math import isfinite
 
-    from sightunseen.errors import SettingsError
+    from sightunseen.core.errors import SettingsError
 
     attributes: dict[str, float] = {}
     for pair in pairs:
@@ -114,7 +114,7 @@ def _attributes(pairs: list[str]) -> dict[str, float]:
 
 
 def _check_output(args: argparse.Namespace) -> None:
-    from sightunseen.errors import StorageError
+    from sightunseen.core.errors import StorageError
 
     if args.out is not None and args.out.exists() and args.out.resolve() != args.model.resolve():
         raise StorageError(f"{args.out} exists. Choose another name, or leave --out out to change {args.model} itself.")

@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _clear(args: argparse.Namespace) -> None:
     """Make room for the results; nothing is removed that a demo did not leave."""
-    from sightunseen.data.drawings import was_drawn_here
-    from sightunseen.errors import StorageError
-    from sightunseen.model_files import was_written_here
+    from sightunseen.core.errors import StorageError
+    from sightunseen.core.model_files import was_written_here
+    from sightunseen.data.synthetic_photos import was_drawn_here
 
     if not args.out.exists():
         return
@@ -64,7 +64,7 @@ def _clear(args: argparse.Namespace) -> None:
 
 def _of_photos(args: argparse.Namespace) -> None:
     """Every step is a command that is printed and then run."""
-    from sightunseen.data.drawings import choose_things
+    from sightunseen.data.synthetic_photos import choose_things
 
     out = args.out
     newcomer = choose_things(args.classes + 1, args.seed)[-1]
@@ -87,7 +87,7 @@ def _draw(args: argparse.Namespace, newcomer: "Thing") -> None:
     from rich.console import Console
     from rich.progress import track
 
-    from sightunseen.data.drawings import draw_photos, draw_world, write_classes
+    from sightunseen.data.synthetic_photos import draw_photos, draw_world, write_classes
 
     out, console = args.out, Console(stderr=True)
 
@@ -121,28 +121,28 @@ def _command(*words: object) -> None:
 
 def _of_features(args: argparse.Namespace) -> None:
     """Train and adapt on a world of feature vectors, which needs no extra."""
+    from sightunseen.core.blocks import named_blocks
     from sightunseen.data.doctor import examine
-    from sightunseen.data.worlds import World, make_world
+    from sightunseen.data.synthetic_features import World, make_world
     from sightunseen.methods import Foresight
-    from sightunseen.predictions import ranked, write_predictions
-    from sightunseen.protocols import run_adaptation, run_training
+    from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification, adapt, train
+    from sightunseen.prediction import ranked, write_predictions
 
     print("The demo goes on with feature vectors instead of photos: a synthetic world of numbers.")
     data = make_world(World(seed=args.seed))
-    grids = Foresight.unasked_search(), Foresight.unasked_adaptation_search()
-    model = run_training(Foresight(), data, args.out, grid=grids[0], seed=args.seed, findings=examine(data))
-    adapted = run_adaptation(model, data, args.out, grid=grids[1])
+    model = train(TrainingSpecification(method=Foresight, seed=args.seed), data, args.out, examine(data))
+    adapted = adapt(AdaptationSpecification(), model, data, args.out)
     model.save(args.out / "model")
     adapted.save(args.out / "model-transductive")
     test = data.test_unseen
-    write_predictions(args.out / "predictions.csv", ranked(adapted, test.X, test.rows.astype(str), top=3))
+    write_predictions(args.out / "predictions.csv", ranked(adapted, named_blocks(test.X, test.rows.astype(str)), top=3))
     _print_summary(args)
 
 
 def _print_summary(args: argparse.Namespace) -> None:
     """The results of both models, and what guessing would give."""
-    from sightunseen.cli._tables import print_results
-    from sightunseen.model_files import read_model
+    from sightunseen.cli._printing import print_results
+    from sightunseen.core.model_files import read_model
 
     models = {"inductive": args.out / "model", "transductive": args.out / "model-transductive"}
     records = {name: read_model(path).record for name, path in models.items()}

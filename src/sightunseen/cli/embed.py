@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Extract and write."""
     from sightunseen.data.photo_lists import list_photos
-    from sightunseen.features.tables import check_ending
+    from sightunseen.features.feature_files import check_ending
 
     check_ending(args.out)
     photos = list_photos(args.photos)
@@ -45,9 +45,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _embed(args: argparse.Namespace, photos: "PhotoList", backbone: "Backbone") -> int:
     from sightunseen.cli._jobs import STOPPED
-    from sightunseen.cli._photos import PhotoProgress
+    from sightunseen.cli._photo_progress import PhotoProgress
     from sightunseen.features.extract import extract
-    from sightunseen.features.tables import write_features
+    from sightunseen.features.feature_files import write_features
 
     with PhotoProgress(backbone.name) as progress:
         batches = extract(photos.fresh_paths(), backbone, args.batch, progress.say, cache=not args.no_cache)

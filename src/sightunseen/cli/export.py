@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse what cannot be meant, before the model is read."""
-    from sightunseen.errors import SettingsError, StorageError
+    from sightunseen.core.errors import SettingsError, StorageError
 
     if args.onnx is None and args.linear is None:
         raise SettingsError("say what to write: --onnx model.onnx, --linear weights.npz, or both.")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sightunseen.core.dataset import ZeroShotDataset
     from sightunseen.data.doctor import Finding
-    from sightunseen.dataset import ZeroShotDataset
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Examine; 0 when all is well, 1 on a FAIL."""
-    from sightunseen.cli._data import open_source
+    from sightunseen.cli._data import open_unexamined
     from sightunseen.data.doctor import FAIL, check_files, examine
     from sightunseen.data.gbu import FEATURES, SEMANTICS, SPLITS, as_dataset, is_gbu_folder, read_gbu
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         data = None if any(finding.level == FAIL for finding in findings) else as_dataset(files)
     else:
         findings = []
-        data = open_source(args)
+        data = open_unexamined(args)
     if data is not None:
         findings += examine(data)
     description = {} if data is None else _describe(data)
@@ -58,7 +58,7 @@ def _describe(data: "ZeroShotDataset") -> dict[str, Any]:
 
 
 def _print(description: dict[str, Any], findings: "Sequence[Finding]") -> None:
-    from sightunseen.cli._tables import print_table
+    from sightunseen.cli._printing import print_table
 
     if description:
         sizes = [

@@ -10,8 +10,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the catalogue."""
-    from sightunseen.catalogue import CARDS
-    from sightunseen.cli._tables import print_table
+    from sightunseen.cli._printing import print_table
+    from sightunseen.methods.catalogue import CARDS
 
     rows = [
         (name, card.setting, card.year, f"{card.cost} s", card.estimator, card.paper)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sightunseen.analyses.reasons import Reason
-    from sightunseen.predictions import Batch
+    from sightunseen.analysis.reasons import Reason
+    from sightunseen.prediction import Batch
 
 SHOWN = 50  # rows printed where no file is asked for
-TOGETHER = 1024  # photos explained at a time: those of one class take hardly longer than one of them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Predict and write."""
     from sightunseen.cli._data import candidates_of, load_images
+    from sightunseen.core.blocks import named_blocks
+    from sightunseen.core.errors import DataError
     from sightunseen.data.photo_lists import is_photos
-    from sightunseen.errors import DataError
     from sightunseen.methods import load_model
-    from sightunseen.predictions import check_ending, ranked
+    from sightunseen.prediction import check_ending, ranked
 
     if args.out is not None:
         check_ending(args.out)
@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
         return _of_photos(args, model, candidates)
     features, names = load_images(args.images, model, streamed=True)
     try:
-        answers = ranked(model, features, names, args.top, candidates, not args.never_none, _explaining(args, model))
+        blocks = named_blocks(features, names)
+        answers = ranked(model, blocks, args.top, candidates, not args.never_none, _explaining(args, model))
         _answer(answers, len(features), args)
     except DataError as error:
         raise DataError(f"{args.images}: {error}") from error
@@ -58,48 +59,33 @@ def run(args: argparse.Namespace) -> int:
 
 def _of_photos(args: argparse.Namespace, model: Any, candidates: Any) -> int:
     """Answer photos as their features come, so that memory stays flat over any number of them."""
-    from sightunseen.cli._data import open_for_photos
-    from sightunseen.cli._photos import PhotoProgress
-    from sightunseen.data.photo_lists import list_photos
-    from sightunseen.features.extract import extract
-    from sightunseen.predictions import ranked
-
-    photos, backbone, explain = list_photos(args.images), open_for_photos(None, model), _explaining(args, model)
-    options = args.top, candidates, not args.never_none, explain
-    with PhotoProgress(backbone.name) as progress:
-        found = progress.watched(extract(photos.fresh_paths(), backbone, tell=progress.say), len(photos))
-        answers = (
-            answer
-            for features, names in _gathered(found, 1 if explain is None else TOGETHER)
-            for answer in ranked(model, features, names, *options)
-        )
-        _answer(answers, len(photos), args)
-    return 0
-
-
-def _gathered(batches: "Iterable[Any]", least: int) -> "Iterator[tuple[Any, Any]]":
-    """Features (n, d) and names (n,) of at least so many photos at a time, but for the last."""
     import numpy as np
 
-    features: list[Any] = []
-    names: list[str] = []
-    for batch in batches:
-        features.append(batch.features)
-        names += map(str, batch.paths)
-        if len(names) >= least:
-            yield np.concatenate(features), np.array(names)
-            features, names = [], []
-    if names:
-        yield np.concatenate(features), np.array(names)
+    from sightunseen.cli._photo_progress import PhotoProgress
+    from sightunseen.core.blocks import joined_blocks
+    from sightunseen.data.photo_lists import list_photos
+    from sightunseen.features.extract import extract
+    from sightunseen.pipeline.data import open_for_photos
+    from sightunseen.prediction import ranked
+
+    photos, backbone, explain = list_photos(args.images), open_for_photos(None, model), _explaining(args, model)
+    with PhotoProgress(backbone.name) as progress:
+        found = progress.watched(extract(photos.fresh_paths(), backbone, tell=progress.say), len(photos))
+        blocks = joined_blocks(
+            (batch.features, np.array([str(path) for path in batch.paths])) for batch in found if batch.paths
+        )
+        answers = ranked(model, blocks, args.top, candidates, not args.never_none, explain)
+        _answer(answers, len(photos), args)
+    return 0
 
 
 def _explaining(args: argparse.Namespace, model: Any) -> "Callable[[Any, Any], Batch] | None":
     """What gives the reasons for the best classes of images, where reasons are asked for."""
     import numpy as np
 
-    from sightunseen.analyses.reasons import Explainer
-    from sightunseen.predictions import REASONS
-    from sightunseen.report.names import readable_attribute
+    from sightunseen.analysis.reasons import Explainer
+    from sightunseen.core.names import readable_attribute
+    from sightunseen.prediction import REASONS
 
     if args.reasons is None:
         return None
@@ -122,8 +108,8 @@ def _answer(answers: "Iterator[Batch]", images: int, args: argparse.Namespace) -
     """Write the answers to a file, or print the first of them."""
     from itertools import islice
 
-    from sightunseen.cli._tables import print_table
-    from sightunseen.predictions import COLUMNS, REASONS, write_predictions
+    from sightunseen.cli._printing import print_table
+    from sightunseen.prediction import COLUMNS, REASONS, write_predictions
 
     columns = COLUMNS if args.reasons is None else COLUMNS + REASONS
     if args.out is not None:

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the page, write it, and say where it is."""
-    from sightunseen.errors import DataError, MissingDependencyError
+    from sightunseen.core.errors import DataError, MissingDependencyError
 
     _check_output(args)
     try:
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_output(args: argparse.Namespace) -> None:
     """Refuse places that cannot be written to before any work, which may take minutes."""
-    from sightunseen.errors import SettingsError, StorageError
+    from sightunseen.core.errors import SettingsError, StorageError
 
     if args.out.suffix.lower() not in (".html", ".htm"):
         raise SettingsError(f"--out must be a page, such as report.html; got {args.out}.")
@@ -69,7 +69,7 @@ def _check_output(args: argparse.Namespace) -> None:
 
 def _benchmark(args: argparse.Namespace) -> "Page":
     from sightunseen.benchmark.store import Store
-    from sightunseen.errors import DataError, SettingsError
+    from sightunseen.core.errors import DataError, SettingsError
     from sightunseen.report.benchmark_page import benchmark_page
 
     if args.data is not None:
@@ -81,12 +81,11 @@ def _benchmark(args: argparse.Namespace) -> "Page":
 
 
 def _model(args: argparse.Namespace) -> "Page":
-    from sightunseen.cli._data import load_images, open_examined
-    from sightunseen.cli.evaluate import check_semantics, check_sizes, recorded_failures, say_if_other_data
-    from sightunseen.data.tables import is_unlabelled
+    from sightunseen.cli._data import load_images, open_to_test
+    from sightunseen.data.table_files import is_unlabelled
     from sightunseen.methods import load_model
     from sightunseen.report.model_page import Study, model_page
-    from sightunseen.report.photos import Photos
+    from sightunseen.report.thumbnails import Photos
     from sightunseen.report.unlabelled_page import unlabelled_page
 
     model = load_model(args.subject)
@@ -95,23 +94,20 @@ def _model(args: argparse.Namespace) -> "Page":
     if is_unlabelled(args.data):
         images = load_images(args.data, model)
         return unlabelled_page(title, model, *images, photos, None if args.quick else _tsne(args.seed))
-    check_semantics(model, args)
-    data, findings = open_examined(args, model.table_.use, allowed=recorded_failures(model), model=model)
-    trained_on_it = say_if_other_data(model, data)
-    check_sizes(model, data)
-    study = Study(title, model, data, findings, photos=photos)
-    return model_page(study if args.quick else _with_reruns(study, trained_on_it, args.seed))
+    opened = open_to_test(args, model)
+    study = Study(title, model, opened.data, opened.findings, photos=photos)
+    return model_page(study if args.quick else _with_reruns(study, not opened.differing, args.seed))
 
 
 def _with_reruns(study: Any, trained_on_it: bool, seed: int) -> Any:
     """The study with what takes training: curves watched on test data, and pictures of spaces."""
     from dataclasses import replace
 
-    from sightunseen.analyses.reruns import rerun
-    from sightunseen.analyses.spaces import space_models
-    from sightunseen.cli._run import ProgressBar
+    from sightunseen.analysis.joint_spaces import space_models
+    from sightunseen.analysis.reruns import rerun
+    from sightunseen.cli._long_run import ProgressBar
     from sightunseen.report.model_page import image_names
-    from sightunseen.report.spaces import space_of
+    from sightunseen.report.space_figures import space_of
 
     model, data, hooks = study.model, study.data, [ProgressBar()]
     if not trained_on_it or not len(data.train) or not len(data.test_unseen):
@@ -136,7 +132,7 @@ def _picture(seed: int, name: str, images: Any, classes: Any) -> Any:
     from rich.console import Console
     from rich.progress import Progress
 
-    from sightunseen.analyses.embeddings import picture_of
+    from sightunseen.analysis.tsne import picture_of
 
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal) as progress:

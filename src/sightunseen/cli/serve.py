@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from sightunseen.errors import MissingDependencyError, SettingsError
+    from sightunseen.core.errors import MissingDependencyError, SettingsError
 
     try:
         import uvicorn
@@ -59,7 +59,7 @@ def _listening(host: str, port: int) -> "socket.socket":
     """A socket that listens, taken before anything is said or loaded."""
     import socket
 
-    from sightunseen.errors import SettingsError
+    from sightunseen.core.errors import SettingsError
 
     if not 0 <= port <= 65535:
         raise SettingsError(f"--port must be from 0 to 65535; got {port}.")
@@ -72,8 +72,8 @@ def _listening(host: str, port: int) -> "socket.socket":
 
 def _backbone(model: Any) -> "Backbone | None":
     """The backbone that the model was trained with; where nobody knows it, only features are answered, and that is said."""
-    from sightunseen.cli._data import known_backbone, open_for_photos
-    from sightunseen.errors import SettingsError
+    from sightunseen.core.errors import SettingsError
+    from sightunseen.pipeline.data import known_backbone, open_for_photos
 
     if known_backbone(model) is None:
         print("note: the model does not say which backbone it needs; it answers features, not photos", file=sys.stderr)

@@ -4,8 +4,11 @@ import argparse
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sightunseen.pipeline import TrainingSpecification
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="one of: sightunseen methods (default: Foresight; CVC with a preset or the protocol of the paper)",
     )
-    parser.add_argument("--points", type=positive, default=10, help="times the model is measured along training (default: 10)")
     parser.add_argument(
         "--seed", type=int, default=0, help="all randomness, that of choosing too, follows from it (default: 0)"
     )
@@ -35,70 +37,68 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, save, and say what came out."""
-    from sightunseen.cli._data import open_examined
-    from sightunseen.cli._run import long_work, prepare_output
-    from sightunseen.methods import TrainedClassifier
-    from sightunseen.presets import preset
-    from sightunseen.protocols import run_training
-    from sightunseen.seeds import check_seeds
+    from sightunseen.cli._data import open_to_train
+    from sightunseen.cli._long_run import long_work, prepare_output
+    from sightunseen.methods import GradientTrainedClassifier
+    from sightunseen.methods.cvc.presets import preset
+    from sightunseen.pipeline import train
 
     workspace = prepare_output(args)
-    args.method = args.method or ("CVC" if args.preset != "fast" or args.protocol == "paper" else "Foresight")
-    method, chosen = _method(args), preset(args.preset)
-    settings, grid = _settings(args, method, chosen.settings)
-    check_seeds(method(**settings), args.seeds, args.select == "validation")
-    data, findings = open_examined(args, chosen.semantics, args.allow)
-    options: dict[str, Any] = {
-        "protocol": args.protocol,
-        "select": args.select == "validation",
-        "grid": grid,
-        "n_folds": args.folds,
-        "points": args.points,
-        "n_seeds": args.seeds,
-        "seed": args.seed,
-    }
-    identity = {"method": args.method, "settings": settings, "data": data.describe(), **options}
-    with long_work(workspace, identity, issubclass(method, TrainedClassifier)) as hooks:
-        model = run_training(method(**settings), data, workspace, findings=findings, hooks=hooks, **options)
+    specification = _specification(args)
+    opened = open_to_train(args, preset(args.preset).semantics)
+    method = specification.method
+    identity = {**asdict(specification), "method": method.__name__, "data": opened.data.describe()}
+    with long_work(workspace, identity, issubclass(method, GradientTrainedClassifier)) as hooks:
+        model = train(specification, opened.data, workspace, opened.findings, hooks)
     model.save(args.out)
     shutil.rmtree(workspace, ignore_errors=True)
     _report(model, args)
     return 0
 
 
-def _method(args: argparse.Namespace) -> Any:
-    """The class of the method asked for."""
-    from sightunseen.catalogue import card_of
-    from sightunseen.errors import SettingsError
+def _specification(args: argparse.Namespace) -> "TrainingSpecification":
+    """What the arguments ask for; hyperparameters that the method does not have, or cannot take, are an error."""
+    from sightunseen.cli._arguments import parse_settings, selecting_of
+    from sightunseen.core.errors import SettingsError
     from sightunseen.methods import METHODS
+    from sightunseen.methods.catalogue import card_of
+    from sightunseen.methods.cvc.presets import METHOD, preset
+    from sightunseen.pipeline import TrainingSpecification
 
-    method = METHODS[card_of(args.method).estimator]
-    if args.preset != "fast" and method is not METHODS["CVC"]:
-        raise SettingsError(f"preset {args.preset} is one of CVC; {args.method} takes its settings by --set.")
-    if args.device == "cuda" and "device" not in method._get_param_names():
-        print(f"note: {args.method} computes on the processor; --device cuda changes nothing.", file=sys.stderr)
-    return method
+    chosen = preset(args.preset)
+    name = args.method or (METHOD if args.preset != "fast" or args.protocol == "paper" else "Foresight")
+    estimator = card_of(name).estimator
+    if args.preset != "fast" and estimator != METHOD:
+        raise SettingsError(f"preset {args.preset} is one of {METHOD}; {name} takes its hyperparameters by --set.")
+    method, given, selecting = METHODS[estimator], parse_settings(args.set), selecting_of(args)
+    _check_names(name, {**given, **(selecting["search"] or {})})
+    parameters = {**chosen.settings, **given}
+    if "device" in method._get_param_names():
+        parameters["device"] = args.device
+    elif args.device == "cuda":
+        print(f"note: {name} computes on the processor; --device cuda changes nothing.", file=sys.stderr)
+    return TrainingSpecification(method=method, parameters=parameters, seed=args.seed, n_seeds=args.seeds, **selecting)
 
 
-def _settings(args: argparse.Namespace, method: Any, preset: Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """The settings of the model, and those to choose among; what the method cannot mean is refused."""
-    from sightunseen.cli._arguments import check_names, combinations, parse_settings, search_of
+def _check_names(name: str, given: dict[str, Any]) -> None:
+    """Raise ``SettingsError`` on an unknown hyperparameter, with the method that has it, and on what has its own option."""
+    from sightunseen.core.errors import SettingsError
     from sightunseen.methods import METHODS
+    from sightunseen.methods.catalogue import card_of
+    from sightunseen.methods.cvc.presets import METHOD
 
-    options = {"seed": args.seed, "device": args.device}
-    known, of_cvc = (set(kind._get_param_names()) for kind in (method, METHODS["CVC"]))
-    given = parse_settings(args.set)
-    grid = search_of(args, method.unasked_search(given))
-    check_names(args.method, {**given, **grid}, known - options.keys(), of_cvc - options.keys())
-    settings = {**preset, **given, **{name: value for name, value in options.items() if name in known}}
-    for combination in combinations(grid):
-        method(**{**settings, **combination}).check_settings()
-    return settings, grid
+    known = set(METHODS[card_of(name).estimator]._get_param_names()) - {"seed", "device"}
+    unknown = sorted(set(given) - known)
+    if unknown:
+        advice = f" {METHOD} has it: give --method {METHOD}." if unknown[0] in METHODS[METHOD]._get_param_names() else ""
+        if unknown[0] in ("seed", "device"):
+            advice = f" Give --{unknown[0]}."
+        raise SettingsError(f"{name} has no hyperparameter '{unknown[0]}'; it has {', '.join(sorted(known))}.{advice}")
 
 
 def _report(model: Any, args: argparse.Namespace) -> None:
     from sightunseen.cli._arguments import shown_data
-    from sightunseen.cli._tables import print_calibration, print_choice, print_results
+    from sightunseen.cli._printing import print_calibration, print_choice, print_results
     from sightunseen.methods import AdaptableClassifier
 
     record = model.record_

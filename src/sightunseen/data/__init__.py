@@ -3,10 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.data.gbu import FEATURES, SEMANTICS, SPLITS, is_gbu_folder, load_gbu
-from sightunseen.data.tables import load_tables
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import DataError, SettingsError
+from sightunseen.data.table_files import load_tables
 
 TABLE_ENDINGS = (".npz", ".parquet", ".csv")
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.core.errors import DataError
 from sightunseen.data.columns import Columns, few, opened, read_columns
-from sightunseen.errors import DataError
 from sightunseen.semantics.describe import ClassDescriptions
 
 LABEL_COLUMNS = ("class", "label")

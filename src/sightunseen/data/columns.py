@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sightunseen.errors import DataError
+from sightunseen.core.errors import DataError
 
 LABEL_COLUMNS = ("label", "class", "y")
 NAME_COLUMNS = ("path", "name", "image")

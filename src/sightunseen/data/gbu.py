@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightunseen.classes import ClassTable, Labels
-from sightunseen.data.cache import cached_arrays
+from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.dataset import Rows, ZeroShotDataset
+from sightunseen.core.errors import DataError
+from sightunseen.data.content_cache import cached_arrays
 from sightunseen.data.matfiles import read_mat
-from sightunseen.dataset import Rows, ZeroShotDataset
-from sightunseen.errors import DataError
-from sightunseen.semantics.attributes import join_vectors
+from sightunseen.semantics.class_vectors import join_vectors
 
 FEATURES, SPLITS, SEMANTICS = "res101", "att_splits", "att"  # as the benchmark calls its own
 PARTS = ("trainval_loc", "test_seen_loc", "test_unseen_loc")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightunseen.errors import DataError, MissingDependencyError
+from sightunseen.core.errors import DataError, MissingDependencyError
 
 Arrays = dict[str, NDArray[Any]]
 

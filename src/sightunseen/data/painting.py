@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sightunseen.errors import MissingDependencyError
+from sightunseen.core.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sightunseen.data.photos import ENDINGS
-from sightunseen.dataset import HELD_OUT_PART
-from sightunseen.errors import DataError
+from sightunseen.core.dataset import HELD_OUT_PART
+from sightunseen.core.errors import DataError
+from sightunseen.data.photo_files import ENDINGS
 
 OTHER_ENDINGS = frozenset(  # images of kinds that are not read
     {".heic", ".heif", ".avif", ".jp2", ".jxl", ".psd", ".svg", ".dng", ".raw", ".arw", ".cr2", ".cr3", ".nef", ".orf"}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.core.errors import DataError
 from sightunseen.data.columns import Columns, opened
-from sightunseen.errors import DataError
 
 ROWS = 4096  # read at a time
 

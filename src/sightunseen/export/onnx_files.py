@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sightunseen.classes import ClassTable
-from sightunseen.errors import MissingDependencyError, ModelError, SettingsError
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.errors import MissingDependencyError, ModelError, SettingsError
+from sightunseen.core.files import written_atomically
 from sightunseen.export.onnx_graph import as_onnx
-from sightunseen.files import written_atomically
 from sightunseen.methods import ZeroShotClassifier
 
 # Of the largest score. A sum of d products in single precision is off by about sqrt(d) * 6e-8 of their size, 3e-6 for 2,048

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightunseen._version import __version__
-from sightunseen.errors import MissingDependencyError, SettingsError
-from sightunseen.linear import SMALLEST_LENGTH, ClassifierMap, Layer
+from sightunseen.core.errors import MissingDependencyError, SettingsError
+from sightunseen.core.linear import SMALLEST_LENGTH, ClassifierMap, Layer
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.methods._features import CENTRED, FeatureScaling
-from sightunseen.semantics.attributes import AttributeScaling, length_of
-from sightunseen.wide_generator import WideGenerator
+from sightunseen.methods.base.feature_scaling import CENTRED, FeatureScaling
+from sightunseen.methods.foresight.wide_generator import WideGenerator
+from sightunseen.semantics.class_vectors import AttributeScaling, length_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto

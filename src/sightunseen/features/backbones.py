@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightunseen.checks import check_choice
-from sightunseen.errors import DataError, MissingDependencyError, SettingsError
+from sightunseen.core.checks import check_choice
+from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 
 KINDS = {  # how names begin -> the module that opens them
     "efficientnet_lite": "networks",
-    "onnx:": "onnx_files",
+    "onnx:": "onnx_backbones",
     "torchvision:": "networks",
     "timm:": "networks",
     "open_clip:": "networks",

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightunseen.checks import check_whole
-from sightunseen.data.photos import content_of, read_photo
-from sightunseen.errors import PhotoError
+from sightunseen.core.checks import check_whole
+from sightunseen.core.errors import PhotoError
+from sightunseen.data.photo_files import content_of, read_photo
 from sightunseen.features.backbones import Backbone, Floats
-from sightunseen.features.cache import FeatureCache
+from sightunseen.features.feature_cache import FeatureCache
 
 if TYPE_CHECKING:
     from PIL.Image import Image

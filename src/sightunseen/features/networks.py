@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sightunseen.errors import SettingsError
+from sightunseen.core.errors import SettingsError
 from sightunseen.features.backbones import NAMES, Backbone, Floats, cut_and_resized, fingerprint_of, needed
 
 if TYPE_CHECKING:

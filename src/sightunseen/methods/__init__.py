@@ -1,97 +1,106 @@
-"""The methods, written out: a name in a model folder or on the command line is looked up here and nowhere else."""
+"""The methods, one estimator each. A class is imported when it is first used, so that looking a name up imports no torch."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sightunseen.errors import ModelError
-from sightunseen.methods._adaptable import AdaptableClassifier
-from sightunseen.methods._base import ZeroShotClassifier
-from sightunseen.methods._trained import TrainedClassifier
-from sightunseen.methods.ale import ALE
-from sightunseen.methods.cmt import CMT
-from sightunseen.methods.cnzsl import CNZSL
-from sightunseen.methods.conse import CONSE
-from sightunseen.methods.cvc import CVC
-from sightunseen.methods.dap import DAP
-from sightunseen.methods.dem import DEM
-from sightunseen.methods.devise import DEVISE
-from sightunseen.methods.dsrl import DSRL
-from sightunseen.methods.eszsl import ESZSL
-from sightunseen.methods.fclswgan import FCLSWGAN
-from sightunseen.methods.foresight import Foresight
-from sightunseen.methods.gfzsl import GFZSL
-from sightunseen.methods.latem import LATEM
-from sightunseen.methods.projection import Projection
-from sightunseen.methods.psr import PSR
-from sightunseen.methods.qfsl import QFSL
-from sightunseen.methods.relation_network import RelationNetwork
-from sightunseen.methods.sae import SAE
-from sightunseen.methods.sje import SJE
-from sightunseen.methods.spaen import SPAEN
-from sightunseen.methods.sse import SSE
-from sightunseen.methods.sync import SYNC
-from sightunseen.model_files import read_model
+from sightunseen.core.errors import ModelError
+from sightunseen.core.lazy import lazy_names
 
-__all__ = [
-    "ALE",
-    "CMT",
-    "CNZSL",
-    "CONSE",
-    "CVC",
-    "DAP",
-    "DEM",
-    "DEVISE",
-    "DSRL",
-    "ESZSL",
-    "FCLSWGAN",
-    "GFZSL",
-    "LATEM",
-    "METHODS",
-    "PSR",
-    "QFSL",
-    "SAE",
-    "SJE",
-    "SPAEN",
-    "SSE",
-    "SYNC",
-    "AdaptableClassifier",
-    "Foresight",
-    "Projection",
-    "RelationNetwork",
-    "TrainedClassifier",
-    "ZeroShotClassifier",
-    "load_model",
-]
+if TYPE_CHECKING:
+    from sightunseen.methods.ale import ALE as ALE
+    from sightunseen.methods.base.adaptable import AdaptableClassifier as AdaptableClassifier
+    from sightunseen.methods.base.classifier import ZeroShotClassifier as ZeroShotClassifier
+    from sightunseen.methods.base.gradient_adaptable import GradientAdaptableClassifier as GradientAdaptableClassifier
+    from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier as GradientTrainedClassifier
+    from sightunseen.methods.cmt import CMT as CMT
+    from sightunseen.methods.cnzsl import CNZSL as CNZSL
+    from sightunseen.methods.conse import CONSE as CONSE
+    from sightunseen.methods.cvc.cvc import CVC as CVC
+    from sightunseen.methods.cvc.projection import Projection as Projection
+    from sightunseen.methods.dap import DAP as DAP
+    from sightunseen.methods.dem import DEM as DEM
+    from sightunseen.methods.devise import DEVISE as DEVISE
+    from sightunseen.methods.dsrl import DSRL as DSRL
+    from sightunseen.methods.eszsl import ESZSL as ESZSL
+    from sightunseen.methods.foresight.foresight import Foresight as Foresight
+    from sightunseen.methods.generative.fclswgan import FCLSWGAN as FCLSWGAN
+    from sightunseen.methods.gfzsl import GFZSL as GFZSL
+    from sightunseen.methods.latem import LATEM as LATEM
+    from sightunseen.methods.psr import PSR as PSR
+    from sightunseen.methods.qfsl import QFSL as QFSL
+    from sightunseen.methods.relation_network import RelationNetwork as RelationNetwork
+    from sightunseen.methods.sae import SAE as SAE
+    from sightunseen.methods.sje import SJE as SJE
+    from sightunseen.methods.spaen import SPAEN as SPAEN
+    from sightunseen.methods.sse import SSE as SSE
+    from sightunseen.methods.sync import SYNC as SYNC
 
-METHODS: dict[str, type[ZeroShotClassifier]] = {
-    "ALE": ALE,
-    "CMT": CMT,
-    "CNZSL": CNZSL,
-    "CONSE": CONSE,
-    "CVC": CVC,
-    "Foresight": Foresight,
-    "DAP": DAP,
-    "DEM": DEM,
-    "DEVISE": DEVISE,
-    "DSRL": DSRL,
-    "ESZSL": ESZSL,
-    "FCLSWGAN": FCLSWGAN,
-    "GFZSL": GFZSL,
-    "LATEM": LATEM,
-    "PSR": PSR,
-    "Projection": Projection,
-    "QFSL": QFSL,
-    "RelationNetwork": RelationNetwork,
-    "SAE": SAE,
-    "SJE": SJE,
-    "SPAEN": SPAEN,
-    "SSE": SSE,
-    "SYNC": SYNC,
+_ESTIMATORS = {
+    "ALE": "ale",
+    "CMT": "cmt",
+    "CNZSL": "cnzsl",
+    "CONSE": "conse",
+    "CVC": "cvc.cvc",
+    "DAP": "dap",
+    "DEM": "dem",
+    "DEVISE": "devise",
+    "DSRL": "dsrl",
+    "ESZSL": "eszsl",
+    "FCLSWGAN": "generative.fclswgan",
+    "Foresight": "foresight.foresight",
+    "GFZSL": "gfzsl",
+    "LATEM": "latem",
+    "PSR": "psr",
+    "Projection": "cvc.projection",
+    "QFSL": "qfsl",
+    "RelationNetwork": "relation_network",
+    "SAE": "sae",
+    "SJE": "sje",
+    "SPAEN": "spaen",
+    "SSE": "sse",
+    "SYNC": "sync",
 }
+_BASE_CLASSES = {
+    "AdaptableClassifier": "base.adaptable",
+    "GradientAdaptableClassifier": "base.gradient_adaptable",
+    "GradientTrainedClassifier": "base.gradient_trained",
+    "ZeroShotClassifier": "base.classifier",
+}
+_HOMES = {**_ESTIMATORS, **_BASE_CLASSES}
 
 
-def load_model(path: str | Path) -> ZeroShotClassifier:
+class _Methods(Mapping[str, "type[ZeroShotClassifier]"]):
+    """Estimator classes by name."""
+
+    def __getitem__(self, name: str) -> "type[ZeroShotClassifier]":
+        if name not in _ESTIMATORS:
+            raise KeyError(name)
+        estimator: type[ZeroShotClassifier] = __getattr__(name)
+        return estimator
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_ESTIMATORS)
+
+    def __len__(self) -> int:
+        return len(_ESTIMATORS)
+
+
+METHODS = _Methods()
+
+
+def load_model(path: str | Path) -> "ZeroShotClassifier":
     """Read a model folder, whichever method it holds."""
+    from sightunseen.core.model_files import read_model
+
     files = read_model(Path(path))
     if files.method not in METHODS:
         raise ModelError(f"{path} holds a '{files.method}' model; this sightunseen knows {', '.join(METHODS)}. Update it.")
     return METHODS[files.method].from_files(files)
+
+
+__getattr__ = lazy_names(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOMES, "METHODS", "load_model"])

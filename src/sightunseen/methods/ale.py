@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from torch import Tensor
 
-from sightunseen.checks import check_number, check_whole
-from sightunseen.classes import ClassTable, Labels
-from sightunseen.errors import SettingsError
-from sightunseen.linear import ClassifierMap
-from sightunseen.methods._adaptable import AdaptableClassifier
-from sightunseen.methods._base import Floats, ZeroShotClassifier
-from sightunseen.methods._propagation import propagate
-from sightunseen.methods._ranking import RankingClassifier, weighted_ranking
+from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.errors import SettingsError
+from sightunseen.core.linear import ClassifierMap
+from sightunseen.methods.base.adaptable import AdaptableClassifier
+from sightunseen.methods.base.classifier import Floats, ZeroShotClassifier
+from sightunseen.methods.shared.label_propagation import propagate
+from sightunseen.methods.shared.ranking import RankingClassifier, weighted_ranking
 
 SAME = 1e-4  # part of an image's length: nearer than this, an image is itself, but for rounding
 
@@ -35,7 +35,7 @@ class ALE(RankingClassifier, AdaptableClassifier):
     Parameters
     ----------
     margin : by how much the right class must win.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     n_tasks, batch_size : mini-batches, and the images in each.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.

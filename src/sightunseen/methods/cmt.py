@@ -8,18 +8,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sightunseen.checks import check_number, check_whole
-from sightunseen.classes import Labels
-from sightunseen.errors import SettingsError
-from sightunseen.methods._networks import Perceptron
-from sightunseen.methods._objectives import BatchObjective
-from sightunseen.methods._trained import TrainedClassifier
-from sightunseen.randomness import derive_seed
+from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.class_table import Labels
+from sightunseen.core.errors import SettingsError
+from sightunseen.core.randomness import derive_seed
+from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.shared.networks import Perceptron
+from sightunseen.methods.shared.objectives import BatchObjective
 
 LEAST_VARIANCE = 1e-6
 
 
-class CMT(TrainedClassifier):
+class CMT(GradientTrainedClassifier):
     """A network f maps images to class vectors, the mean of ||s_y - f(x)||^2 at its least; novelty detection parts the seen.
 
     Every seen class is an isometric Gaussian around its vector, as wide as its training images are mapped. An image is novel
@@ -34,7 +34,7 @@ class CMT(TrainedClassifier):
     ----------
     hidden : width of the hidden layer, of tanh.
     kept : the share of training images that are not novel, which is where T stands.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     n_tasks, images_per_task : the number of tasks and the images in one.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from sightunseen.checks import check_number, check_whole
-from sightunseen.classes import Labels
-from sightunseen.losses import cross_entropy
-from sightunseen.methods._objectives import BatchObjective
-from sightunseen.methods._trained import TrainedClassifier
-from sightunseen.randomness import derive_seed
-from sightunseen.scores import cosine_scores
+from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.class_table import Labels
+from sightunseen.core.randomness import derive_seed
+from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.cvc.losses import cross_entropy
+from sightunseen.methods.cvc.scores import cosine_scores
+from sightunseen.methods.shared.objectives import BatchObjective
 from sightunseen.training import Draw
 
 SMALLEST_VARIANCE = 1e-5  # added to variances, so that a hidden value alike in all classes becomes zero
 
 
-class CNZSL(TrainedClassifier):
+class CNZSL(GradientTrainedClassifier):
     """A perceptron turns class vectors into prototypes; standardising its hidden values over the classes keeps their variance.
 
     Scores are gamma^2 cos(x, p) with prototypes p = P(a): FC-ReLU-FC-CN-ReLU-CN-FC, and a ReLU at the end if the training

@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.preprocessing import normalize
 
-from sightunseen.checks import check_number, check_whole
-from sightunseen.classes import ClassTable, Labels
-from sightunseen.methods._base import Floats, ZeroShotClassifier
-from sightunseen.methods._logistic import softmax_regression
+from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.methods.base.classifier import Floats, ZeroShotClassifier
+from sightunseen.methods.shared.logistic_regression import softmax_regression
 
 
 class CONSE(ZeroShotClassifier):
@@ -24,8 +24,8 @@ class CONSE(ZeroShotClassifier):
     Parameters
     ----------
     n_combined : T, at most the number of seen classes.
-    penalty : on the weights of the softmax regression, see :func:`~sightunseen.methods._logistic.softmax_regression`.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    penalty : on the weights of the softmax regression; see ``softmax_regression``.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     seen_penalty : subtracted from the scores of seen classes.
     """

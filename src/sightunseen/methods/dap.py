@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
-from sightunseen.checks import check_number
-from sightunseen.classes import ClassTable, Labels
-from sightunseen.methods._base import Floats, ZeroShotClassifier
-from sightunseen.methods._logistic import logistic_regressions
-from sightunseen.semantics.attributes import scale_vectors
+from sightunseen.core.checks import check_number
+from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.methods.base.classifier import Floats, ZeroShotClassifier
+from sightunseen.methods.shared.logistic_regression import logistic_regressions
+from sightunseen.semantics.class_vectors import scale_vectors
 
 
 class DAP(ZeroShotClassifier):
@@ -24,8 +24,8 @@ class DAP(ZeroShotClassifier):
 
     Parameters
     ----------
-    penalty : on the weights of the logistic regressions, see :func:`~sightunseen.methods._logistic.logistic_regressions`.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    penalty : on the weights of the logistic regressions; see ``logistic_regressions``.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     seen_penalty : subtracted from the scores of seen classes.
     """
 

@@ -1,6 +1,7 @@
 """DEM: learning a deep embedding model for zero-shot learning (Zhang, Xiang & Gong, CVPR 2017), Eq. 1."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,18 +9,19 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sightunseen.checks import check_choice, check_whole
-from sightunseen.classes import Labels
-from sightunseen.linear import ClassifierMap
-from sightunseen.methods._base import Floats
-from sightunseen.methods._networks import Perceptron, as_layers
-from sightunseen.methods._objectives import TaskObjective
-from sightunseen.methods._trained import TrainedClassifier
+from sightunseen.core.checks import check_choice, check_whole
+from sightunseen.core.class_table import Labels
+from sightunseen.core.linear import ClassifierMap
+from sightunseen.methods.base.classifier import Floats
+from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.cvc.panels import paper_panels
+from sightunseen.methods.shared.networks import Perceptron, as_layers
+from sightunseen.methods.shared.objectives import TaskObjective
 
 SIMILARITIES = ("distance", "cosine")
 
 
-class DEM(TrainedClassifier):
+class DEM(GradientTrainedClassifier):
     """A network f places classes among the features: it minimises the mean of ||x - f(s_y)||^2 with weight decay (Eq. 1).
 
     f has two layers, the first with a ReLU. The paper has another one at the end, for features that are never negative; it
@@ -30,7 +32,7 @@ class DEM(TrainedClassifier):
     ----------
     hidden : width of the hidden layer.
     similarity : nearest by ``cosine``, the better one on validation classes of CUB, or by ``distance`` (squared).
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     n_tasks, classes_per_task, images_per_class : the number of tasks, and the classes and images of each in one.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
@@ -77,6 +79,10 @@ class DEM(TrainedClassifier):
         check_choice("similarity", self.similarity, SIMILARITIES)
         for name in ("hidden", "classes_per_task", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
+
+    def reference_panels(self) -> dict[str, Any]:
+        """The methods of the paper's t-SNE figure."""
+        return paper_panels(self, "DEM")
 
     @torch.no_grad()
     def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:

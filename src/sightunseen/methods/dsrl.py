@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.linear_model import Ridge
 
-from sightunseen.checks import check_number, check_whole
-from sightunseen.classes import ClassTable, Labels
-from sightunseen.errors import SettingsError
-from sightunseen.methods._adaptable import AdaptableClassifier
-from sightunseen.methods._base import Floats
-from sightunseen.methods._propagation import Propagation
-from sightunseen.randomness import as_generator, derive_seed
+from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.errors import SettingsError
+from sightunseen.core.randomness import as_generator, derive_seed
+from sightunseen.methods.base.adaptable import AdaptableClassifier
+from sightunseen.methods.base.classifier import Floats
+from sightunseen.methods.shared.label_propagation import Propagation
 
 SWEEPS = 20  # over the components, to find the representations of images
 
@@ -38,7 +38,7 @@ class DSRL(AdaptableClassifier):
     sparsity : beta, relative to the root mean square length of the images.
     semantic_penalty : lambda, relative to the mean square of an attribute (times the number of images).
     steps : times that Z, W and U are improved in turn.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     seen_penalty : subtracted from the scores of seen classes.
     seed : of the first components, each the mean of five images.
@@ -124,8 +124,10 @@ class DSRL(AdaptableClassifier):
 
     def _representations(self, X: Floats) -> Floats:
         """Codes z (n, k) of features (n, d), as if they had no labels."""
-        gram, products = self.components_ @ self.components_.T, self.components_ @ X.T - np.float32(self.shrinkage_)
-        return descend(gram, products, np.zeros_like(products), SWEEPS).T
+        # In double precision: in single, the rounding of a product depends on where an image stands among the others.
+        components = self.components_.astype(np.float64)
+        gram, products = components @ components.T, components @ X.T - self.shrinkage_
+        return descend(gram, products, np.zeros_like(products), SWEEPS).T.astype(np.float32)
 
     def _directions(self, X: Floats) -> Floats:
         return _unit(self._representations(X) - self.centre_.astype(np.float32))

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from sightunseen.checks import check_number
-from sightunseen.classes import ClassTable
-from sightunseen.methods._bilinear import BilinearClassifier
-from sightunseen.methods._sizes import mean_diagonal
+from sightunseen.core.checks import check_number
+from sightunseen.core.class_table import ClassTable
+from sightunseen.methods.shared.bilinear import BilinearClassifier
+from sightunseen.methods.shared.sizes import mean_diagonal
 
 
 class ESZSL(BilinearClassifier):
@@ -23,7 +23,7 @@ class ESZSL(BilinearClassifier):
     ----------
     feature_penalty : gamma, relative to the mean square of a feature over the training images (times their number).
     semantic_penalty : lambda, relative to the mean square of an attribute over the seen classes (times their number).
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     seen_penalty : subtracted from the scores of seen classes.
     """

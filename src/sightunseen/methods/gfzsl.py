@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from scipy.special import logsumexp, softmax
 
-from sightunseen.checks import check_choice, check_number, check_whole
-from sightunseen.classes import ClassTable, Labels
-from sightunseen.methods._adaptable import AdaptableClassifier
-from sightunseen.methods._base import Floats
-from sightunseen.methods._sizes import mean_diagonal
+from sightunseen.core.checks import check_choice, check_number, check_whole
+from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.methods.base.adaptable import AdaptableClassifier
+from sightunseen.methods.base.classifier import Floats
+from sightunseen.methods.shared.sizes import mean_diagonal
 
 Doubles = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class GFZSL(AdaptableClassifier):
     mean_penalty, variance_penalty : of the two regressions, relative to the kernel's mean diagonal.
     prior_images : the weight of the prior of variances.
     seen : whether seen classes have ``predicted`` parameters, as unseen ones do, or those ``estimated`` from their images.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     seen_penalty : subtracted from the scores of seen classes.
     """

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from sightunseen.checks import check_whole
-from sightunseen.methods._ranking import RankingClassifier, summed_ranking
+from sightunseen.core.checks import check_whole
+from sightunseen.methods.shared.ranking import RankingClassifier, summed_ranking
 
 FIRST_SCORE = 0.01
 
@@ -21,7 +21,7 @@ class LATEM(RankingClassifier):
     ----------
     n_maps : K.
     margin : by how much the right class must win.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     n_tasks, batch_size : mini-batches, and the images in each.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sightunseen.checks import check_number, check_whole
-from sightunseen.classes import Labels
-from sightunseen.methods._networks import Perceptron
-from sightunseen.methods._objectives import TaskObjective
-from sightunseen.methods._trained import TrainedClassifier
+from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.class_table import Labels
+from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.shared.networks import Perceptron
+from sightunseen.methods.shared.objectives import TaskObjective
 
 
-class PSR(TrainedClassifier):
+class PSR(GradientTrainedClassifier):
     """An encoder f places classes among the features so that their relations stay; scores are cosines of x and f(s).
 
     With delta = cos(s_y - m, s_c - m), where m is the mean of the seen classes' vectors, the class c is, to an image x of
@@ -28,7 +28,7 @@ class PSR(TrainedClassifier):
     hidden : width of the hidden layers of encoder and decoder.
     threshold : the delta from which on classes are similar.
     relation, reconstruction : the weights of the terms.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     n_tasks, classes_per_task, images_per_class : the number of tasks, and the classes and images of each in one.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.

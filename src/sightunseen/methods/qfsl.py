@@ -2,24 +2,25 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sightunseen.checks import check_number, check_whole
-from sightunseen.classes import Labels
-from sightunseen.losses import cross_entropy
-from sightunseen.methods._adaptable import AdaptableClassifier
-from sightunseen.methods._base import Floats
-from sightunseen.methods._networks import Perceptron
-from sightunseen.methods._objectives import BatchObjective
-from sightunseen.methods._trained import TrainedClassifier
-from sightunseen.randomness import derive_seed
-from sightunseen.tasks import draw_batches
-from sightunseen.training import Draw, Objective, Optimisation, Run, train
+from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.class_table import Labels
+from sightunseen.core.randomness import derive_seed
+from sightunseen.methods.base.classifier import Floats
+from sightunseen.methods.base.gradient_adaptable import GradientAdaptableClassifier
+from sightunseen.methods.cvc.losses import cross_entropy
+from sightunseen.methods.shared.networks import Perceptron
+from sightunseen.methods.shared.objectives import BatchObjective
+from sightunseen.training import Draw, Objective, Optimisation
+from sightunseen.training.episodes import draw_batches
 
 
-class QFSL(TrainedClassifier, AdaptableClassifier):
+class QFSL(GradientAdaptableClassifier):
     """A network embeds images among the class vectors, which are fixed; ``adapt`` draws unlabelled images to the unseen ones.
 
     Scores are inner products f(x)' a with class vectors of one length. ``fit`` lowers the cross-entropy of seen images over
@@ -32,7 +33,7 @@ class QFSL(TrainedClassifier, AdaptableClassifier):
     Parameters
     ----------
     hidden : width of the network's hidden layer; 0 for none, a linear map.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     n_tasks, batch_size : the number of mini-batches, and the images of each.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
@@ -91,19 +92,20 @@ class QFSL(TrainedClassifier, AdaptableClassifier):
     def _after_fit(self, X: Floats, y: Labels) -> None:
         self._remember_images(X, y)
 
-    def _adapt(  # type: ignore[override]
+    def _adaptation(  # type: ignore[override]
         self,
         X: Floats,
         unseen: Labels,
         X_seen: Floats,
         y_seen: Labels,
+        true_indices: NDArray[np.int64] | None,
         *,
         bias_weight: float = 1.0,
         n_tasks: int = 300,
         learning_rate: float = 1e-3,
         batch_size: int = 128,
         unlabelled_batch_size: int = 128,
-    ) -> None:
+    ) -> tuple[Objective, Optimisation]:
         check_number("bias_weight", bias_weight, 0)
         for name, value in {"batch_size": batch_size, "unlabelled_batch_size": unlabelled_batch_size}.items():
             check_whole(name, value, 1)
@@ -121,8 +123,7 @@ class QFSL(TrainedClassifier, AdaptableClassifier):
             unlabelled_batch_size,
             bias_weight,
         )
-        optimisation = Optimisation(n_tasks, learning_rate, self.schedule, self.weight_decay)
-        train(Run(objective, optimisation, model=self, finish=self._end_training))
+        return objective, Optimisation(n_tasks, learning_rate, self.schedule, self.weight_decay)
 
 
 class EmbeddingTraining(BatchObjective):

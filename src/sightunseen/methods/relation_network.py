@@ -8,16 +8,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sightunseen.checks import check_whole
-from sightunseen.classes import Labels
-from sightunseen.methods._networks import Perceptron
-from sightunseen.methods._objectives import TaskObjective
-from sightunseen.methods._trained import TrainedClassifier
+from sightunseen.core.checks import check_whole
+from sightunseen.core.class_table import Labels
+from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.shared.networks import Perceptron
+from sightunseen.methods.shared.objectives import TaskObjective
 
 FIRST_WEIGHTS = 0.1  # of the last layer, relative to He's
 
 
-class RelationNetwork(TrainedClassifier):
+class RelationNetwork(GradientTrainedClassifier):
     """A network g learns how well an image and an embedded class go together: r = sigmoid(g([f(s), x])) (Eq. 2).
 
     f (a -> hidden -> d, with a ReLU after both layers) embeds classes among the features; g (2d -> hidden -> 1, with a ReLU)
@@ -28,7 +28,7 @@ class RelationNetwork(TrainedClassifier):
     Parameters
     ----------
     hidden : width of the hidden layers.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     n_tasks, classes_per_task, images_per_class : the number of tasks, and the classes and images of each in one.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.

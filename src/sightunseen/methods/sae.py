@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from sklearn.preprocessing import normalize
 
-from sightunseen.checks import check_choice, check_number
-from sightunseen.classes import ClassTable, Labels
-from sightunseen.linear import ClassifierMap, Layer
-from sightunseen.methods._base import Floats, ZeroShotClassifier
-from sightunseen.methods._sizes import mean_diagonal
+from sightunseen.core.checks import check_choice, check_number
+from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.linear import ClassifierMap, Layer
+from sightunseen.methods.base.classifier import Floats, ZeroShotClassifier
+from sightunseen.methods.shared.sizes import mean_diagonal
 
 SPACES = ("semantic", "feature")
 
@@ -28,7 +28,7 @@ class SAE(ZeroShotClassifier):
     ----------
     encoder_weight : lambda, relative to the mean square of an attribute over that of a feature.
     space : where images and classes are compared, ``semantic`` (the paper's F to S) or ``feature`` (S to F).
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     seen_penalty : subtracted from the scores of seen classes.
     """

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from sightunseen.methods._ranking import RankingClassifier, structured_ranking
+from sightunseen.methods.shared.ranking import RankingClassifier, structured_ranking
 
 
 class SJE(RankingClassifier):
@@ -11,7 +11,7 @@ class SJE(RankingClassifier):
     Parameters
     ----------
     margin : by how much the right class must win.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     n_tasks, batch_size : mini-batches, and the images in each.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from sightunseen.checks import check_number, check_whole
-from sightunseen.methods._networks import Perceptron
-from sightunseen.methods._objectives import TurnObjective
-from sightunseen.methods._ranking import summed_ranking
-from sightunseen.methods._synthesis import frozen, gradient_penalty
-from sightunseen.methods._trained import TrainedClassifier
-from sightunseen.randomness import derive_seed
-from sightunseen.tasks import draw_uniform
+from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.randomness import derive_seed
+from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.generative.synthesis import frozen, gradient_penalty
+from sightunseen.methods.shared.networks import Perceptron
+from sightunseen.methods.shared.objectives import TurnObjective
+from sightunseen.methods.shared.ranking import summed_ranking
+from sightunseen.training.episodes import draw_uniform
 
 
 class EmbeddingTraining(TurnObjective):
@@ -64,7 +64,7 @@ class EmbeddingTraining(TurnObjective):
         return self.method.gradient_penalty * penalty - distance
 
 
-class SPAEN(TrainedClassifier):
+class SPAEN(GradientTrainedClassifier):
     """Scores E(x)' s, where E also learns, by an adversary, to embed images as an auto-encoder's F would.
 
     E ranks: it may forget what does not tell seen classes apart. F and a decoder G reconstruct, G(F(x)) = x, so F's
@@ -84,7 +84,7 @@ class SPAEN(TrainedClassifier):
     critic_steps, gradient_penalty : steps of the critic for each of the embedders, and the weight of its penalty.
     n_tasks, batch_size : steps of critic and embedders together, and images in each.
     learning_rate, schedule, weight_decay, momentum : see :class:`~sightunseen.training.Optimisation`.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     seen_penalty : subtracted from the scores of seen classes.
     seed : the one number all randomness follows from.

@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from torch import Tensor, nn
 
-from sightunseen.checks import check_number, check_whole
-from sightunseen.classes import ClassTable, Labels, Vectors
-from sightunseen.methods._base import Floats
-from sightunseen.methods._sizes import mean_between
-from sightunseen.methods._trained import TrainedClassifier
-from sightunseen.randomness import derive_seed
-from sightunseen.tasks import ClassImages, draw_classes, draw_images
+from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.class_table import ClassTable, Labels, Vectors
+from sightunseen.core.randomness import derive_seed
+from sightunseen.methods.base.classifier import Floats
+from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.shared.sizes import mean_between
+from sightunseen.training.episodes import ClassImages, draw_classes, draw_images
 from sightunseen.training.objective import Draw, Objective
 
 
-class SSE(TrainedClassifier):
+class SSE(GradientTrainedClassifier):
     """Classes and images are both described by their likeness to the seen classes, and compared there.
 
     The mixture of a class with vector a is z = argmin 1/2 ||a - sum_s z_s a_s||^2 + gamma / 2 ||z||^2 over the simplex, for
@@ -40,7 +40,7 @@ class SSE(TrainedClassifier):
     initial_scale : size of the scores at the start.
     n_tasks, classes_per_task, images_per_class : the number of tasks, and the images of each.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     seen_penalty : subtracted from the scores of seen classes.
     seed : the one number all randomness follows from.

@@ -9,10 +9,10 @@ from scipy import linalg, optimize
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp, softmax
 
-from sightunseen.checks import check_choice, check_number
-from sightunseen.classes import ClassTable, Labels, Vectors
-from sightunseen.methods._base import Floats, ZeroShotClassifier
-from sightunseen.methods._sizes import mean_between, mean_diagonal
+from sightunseen.core.checks import check_choice, check_number
+from sightunseen.core.class_table import ClassTable, Labels, Vectors
+from sightunseen.methods.base.classifier import Floats, ZeroShotClassifier
+from sightunseen.methods.shared.sizes import mean_between, mean_diagonal
 
 LOSSES = ("one-versus-other", "crammer-singer", "structured")
 TEMPERATURE = 0.1  # of the smooth maximum, where a margin is 1
@@ -36,7 +36,7 @@ class SYNC(ZeroShotClassifier):
         class, margin 1) or ``structured`` (margin by the squared distance of the two class vectors).
     penalty : lambda, relative to the mean square of a feature over the training images.
     width : sigma^2, relative to the mean squared distance between two seen classes' vectors.
-    feature_scaling : see :class:`~sightunseen.methods._features.FeatureScaling`.
+    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     seen_penalty : subtracted from the scores of seen classes.
     """

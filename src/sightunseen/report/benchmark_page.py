@@ -6,20 +6,20 @@ from typing import Any
 
 import altair as alt
 
-from sightunseen.benchmark.ablation import Ablation, ablations
+from sightunseen.benchmark.ingredients import Study, studies
+from sightunseen.benchmark.paper_ablation import Ablation, ablations
+from sightunseen.benchmark.result_tables import Row, Table, rows_by_data, tables
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
-from sightunseen.benchmark.study import Study, studies
-from sightunseen.benchmark.tables import Row, Table, rows_by_data, tables
-from sightunseen.report.ablation import ablation_figures, interval
+from sightunseen.report.ablation_figures import ablation_figures, interval
 from sightunseen.report.figures import BLUE, GREY, ORANGE, PURPLE, ROWS, Figure, Panel, columns_of, slug
+from sightunseen.report.ingredient_figures import study_figures
 from sightunseen.report.page import Block, DataTable, Page, Section, Tile
-from sightunseen.report.study import study_figures
 
 STEP = 20
-CHOSEN = {"validation": "chosen on validation classes", "fixed": "settings as given", "oracle": "chosen on TEST data"}
+CHOSEN = {"validation": "chosen on validation classes", "none": "hyperparameters as given", "oracle": "chosen on TEST data"}
 LOOKS = {  # colour and shape of what was chosen how, and of what was published
     CHOSEN["validation"]: (BLUE, "circle"),
-    CHOSEN["fixed"]: (PURPLE, "square"),
+    CHOSEN["none"]: (PURPLE, "square"),
     CHOSEN["oracle"]: (ORANGE, "triangle-up"),
     "published": (GREY, "diamond"),
 }

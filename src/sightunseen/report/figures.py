@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from sightunseen.files import written_atomically
+from sightunseen.core.files import written_atomically
 
 ROWS = alt.NamedData(name="rows")  # what every chart is a chart of
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#3b7dc4", "#e0831a", "#2c9c6e", "#d24b5a", "#8d6cc0", "#8b9099"

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from sightunseen.analyses.best_images import BestImage
-from sightunseen.report.classes import Names
+from sightunseen.analysis.best_images import BestImage
+from sightunseen.report.class_figures import Names
 from sightunseen.report.figures import columns_of
 from sightunseen.report.page import Gallery, Photo
-from sightunseen.report.photos import Photos
+from sightunseen.report.thumbnails import Photos
 
 MOST_PHOTOS = 1200  # of a page, which would grow too large; of very many classes fewer are shown of each
 

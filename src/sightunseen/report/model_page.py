@@ -7,26 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from sightunseen.analyses.answers import Answers, ask
-from sightunseen.analyses.attributes import explained_mistakes, has_names
-from sightunseen.analyses.best_images import best_images
-from sightunseen.analyses.calibration import reliability
-from sightunseen.analyses.confusion import Confusion, destinations, leaks, most_confused
-from sightunseen.analyses.hubness import Hubness, hubness
-from sightunseen.analyses.reruns import Reruns
+from sightunseen.analysis.answers import Answers, ask
+from sightunseen.analysis.best_images import best_images
+from sightunseen.analysis.confusion import Confusion, destinations, leaks, most_confused
+from sightunseen.analysis.contributions import explained_mistakes, has_names
+from sightunseen.analysis.hubness import Hubness, hubness
+from sightunseen.analysis.reruns import Reruns
+from sightunseen.core.dataset import Split, ZeroShotDataset
+from sightunseen.core.names import readable_names
 from sightunseen.data.doctor import Finding
-from sightunseen.dataset import Split, ZeroShotDataset
-from sightunseen.evaluation import Evaluation, evaluate
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.report.attributes import attributes_table, mistakes_figure
-from sightunseen.report.classes import accuracy_figure, confusion_figure, destinations_figure, hubness_figure
-from sightunseen.report.curves import reliability_figure, seen_unseen
+from sightunseen.report.attribute_figures import attributes_table, mistakes_figure
+from sightunseen.report.class_figures import accuracy_figure, confusion_figure, destinations_figure, hubness_figure
+from sightunseen.report.curve_figures import reliability_figure, seen_unseen
 from sightunseen.report.gallery import best_images_gallery
-from sightunseen.report.names import readable
 from sightunseen.report.page import Block, DataTable, Note, Page, Section, Tile
-from sightunseen.report.photos import Photos
-from sightunseen.report.runs import record_section, training_section, trust_section
-from sightunseen.report.spaces import Space, classes_figure, images_figure
+from sightunseen.report.run_sections import record_section, training_section, trust_section
+from sightunseen.report.space_figures import Space, classes_figure, images_figure
+from sightunseen.report.thumbnails import Photos
+from sightunseen.selection.evaluation import Evaluation, evaluate
 
 MEANINGS = {
     "T1": "unseen classes, among themselves",
@@ -52,7 +51,7 @@ class Study:
     @cached_property
     def names(self) -> dict[Any, str]:
         """Every class's name for a reader."""
-        return readable(self.data.classes.labels.tolist())
+        return readable_names(self.data.classes.labels.tolist())
 
     @cached_property
     def evaluation(self) -> Evaluation:
@@ -145,7 +144,7 @@ def _pairs(name: str, title: str, see: str, found: Sequence[Confusion], study: S
 
 
 def _confidence(study: Study) -> Section:
-    asked = {"unseen classes, among themselves": reliability(study.zsl)}
+    asked = {"unseen classes, among themselves": study.zsl.reliability()}
     if len(study.data.test_seen):
         unseen, seen = study.gzsl, study.seen
         both = replace(
@@ -154,7 +153,7 @@ def _confidence(study: Study) -> Section:
             names=np.concatenate([unseen.names, seen.names]),
             truth=np.concatenate([unseen.known_truth, seen.known_truth]),
         )
-        asked["all classes"] = reliability(both)
+        asked["all classes"] = both.reliability()
     return Section(
         "confidence",
         "Confidence",

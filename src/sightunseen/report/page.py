@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from sightunseen._version import __version__
-from sightunseen.files import written_atomically
+from sightunseen.core.files import written_atomically
 from sightunseen.report.figures import CONFIG, Columns, Figure, as_csv
 
 

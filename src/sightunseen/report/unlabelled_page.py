@@ -4,20 +4,20 @@ from typing import Any
 
 import numpy as np
 
-from sightunseen.analyses.answers import Answers, ask, evenly
-from sightunseen.analyses.best_images import best_images
-from sightunseen.analyses.hubness import hubness
-from sightunseen.classes import Labels
-from sightunseen.errors import SettingsError
+from sightunseen.analysis.answers import Answers, ask, evenly
+from sightunseen.analysis.best_images import best_images
+from sightunseen.analysis.hubness import hubness
+from sightunseen.core.class_table import Labels
+from sightunseen.core.errors import SettingsError
+from sightunseen.core.names import readable_names
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.report.classes import Names, hubness_figure
-from sightunseen.report.curves import confidence_figure
+from sightunseen.report.class_figures import Names, hubness_figure
+from sightunseen.report.curve_figures import confidence_figure
 from sightunseen.report.gallery import best_images_gallery
-from sightunseen.report.names import readable
 from sightunseen.report.page import Block, DataTable, Note, Page, Section, Tile
-from sightunseen.report.photos import Photos
-from sightunseen.report.runs import record_section, trust_section
-from sightunseen.report.spaces import Draw, images_figure, space_of
+from sightunseen.report.run_sections import record_section, trust_section
+from sightunseen.report.space_figures import Draw, images_figure, space_of
+from sightunseen.report.thumbnails import Photos
 
 MOST_IMAGES = 50_000  # that a page is made of
 
@@ -32,7 +32,7 @@ def unlabelled_page(
     total, rows = len(X), evenly(len(X), MOST_IMAGES)
     X, names = np.asarray(X[rows]), rows.astype(str) if names is None else names[rows]
     answers = ask(model, X, None, names)
-    shown = readable(model.classes_.tolist())
+    shown = readable_names(model.classes_.tolist())
     unseen = model.unseen_classes_ if len(model.unseen_classes_) else model.classes_
     gallery = best_images_gallery(best_images(ask(model, X, unseen, names)), shown, photos)
     sections = [

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sightunseen.classes import ClassTable, Vectors
-from sightunseen.errors import DataError
+from sightunseen.core.class_table import ClassTable, Vectors
+from sightunseen.core.errors import DataError
 from sightunseen.semantics.describe import ENCODED, ClassDescriptions, filled, texts_of
 from sightunseen.semantics.text import Encoder, open_encoder
 

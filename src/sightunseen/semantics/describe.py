@@ -1,15 +1,15 @@
 """From what is said of classes (names, attributes, descriptions) to the vectors of a class table."""
 
-import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from sightunseen.classes import ClassTable, Vectors
-from sightunseen.errors import DataError, MissingDependencyError, SettingsError
-from sightunseen.semantics.attributes import AttributeScaling
+from sightunseen.core.class_table import ClassTable, Vectors
+from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
+from sightunseen.core.names import readable
+from sightunseen.semantics.class_vectors import AttributeScaling
 from sightunseen.semantics.text import MINILM, Encoder, open_encoder
 
 ENCODED = ("text", "names", "both")  # kinds of vectors that an encoder takes part in; its name stands after the kind's
@@ -75,12 +75,6 @@ def describe_classes(raw: ClassDescriptions, semantics: str = "auto", encoder: E
             texts = [f"text {k}" for k in range(1, encode.size + 1)]
             names[f"{made}:{encode.name}"] = [*raw.attribute_names, *texts]
     return ClassTable(raw.labels, vectors, names, use=kind if kind == "attributes" else f"{kind}:{encode.name}")
-
-
-def readable(label: str) -> str:
-    """A label as a person would write it: ``001.Black_footed_Albatross`` -> ``Black footed Albatross``."""
-    words = re.sub(r"[-_+.\s]+", " ", re.sub(r"^\d+\.(?=\D)", "", label)).strip()
-    return words or label
 
 
 def texts_of(raw: ClassDescriptions) -> list[str]:

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sightunseen.errors import DataError, MissingDependencyError, SettingsError
-from sightunseen.files import sha256_of
+from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
+from sightunseen.core.files import sha256_of
 
 MINILM = "all-MiniLM-L6-v2"
 OTHERS = "sentence-transformers:"

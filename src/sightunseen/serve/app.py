@@ -12,13 +12,13 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from sightunseen._version import __version__
-from sightunseen.errors import SightUnseenError
+from sightunseen.core.errors import SightUnseenError
 from sightunseen.features.backbones import Backbone
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.serve.endpoints import Endpoints
-from sightunseen.serve.guard import Guard
 from sightunseen.serve.limits import LIMITS, Limits, Refused
-from sightunseen.serve.messages import Answer, Changed, Classes, NewClass, Options, Question, schema_of
+from sightunseen.serve.middleware import Guard
+from sightunseen.serve.schemas import Answer, Changed, Classes, NewClass, Options, Question, schema_of
 
 MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 

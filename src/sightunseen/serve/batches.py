@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sightunseen.data.photos import read_photo
-from sightunseen.errors import PhotoError
+from sightunseen.core.errors import PhotoError
+from sightunseen.data.photo_files import read_photo
 from sightunseen.features.backbones import Backbone, Floats
 from sightunseen.serve.limits import Limits, Refused
 

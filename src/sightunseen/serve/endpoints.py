@@ -12,14 +12,14 @@ import numpy as np
 from fastapi import FastAPI, Request
 
 from sightunseen._version import __version__
-from sightunseen.errors import SettingsError
+from sightunseen.core.errors import SettingsError
 from sightunseen.features.backbones import Backbone, Floats
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.serve.answers import sliders_of
 from sightunseen.serve.batches import Batches
+from sightunseen.serve.image_answers import sliders_of
 from sightunseen.serve.limits import Limits, Refused
-from sightunseen.serve.messages import Answer, Changed, Classes, KnownClass, NewClass, Question, read_json, read_photos
-from sightunseen.serve.served import ServedModel, labels_of
+from sightunseen.serve.schemas import Answer, Changed, Classes, KnownClass, NewClass, Question, read_json, read_photos
+from sightunseen.serve.service import ServedModel, labels_of
 
 Result = TypeVar("Result")
 

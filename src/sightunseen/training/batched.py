@@ -116,7 +116,7 @@ class BatchedEngine:
     def _step_for(self, count: int, size: int) -> FusedStep:
         """The step for tasks of this many classes and images; a graph recorded for others is dropped."""
         if self.step is None or (self.step.count, self.step.size) != (count, size):
-            tables, rectify = (self.vectors, self.features), self.forms[0].generator.rectify
+            tables, rectify = (self.vectors, self.features), self.forms[0].rectify
             self.step = FusedStep((count, size), self.values, self.moments, *tables, rectify, self.precision)
             self.step.powers.copy_(torch.tensor([form.q for form in self.forms]))
             self.graph, self.warm = None, False
@@ -167,9 +167,8 @@ def _form_of(objective: Objective) -> FusedForm:
 
 
 def _parameters_by_role(form: FusedForm) -> dict[str, Tensor]:
-    generator = form.generator
-    layers = (generator.first.weight, generator.first.bias, generator.second.weight, generator.second.bias)
-    named = dict(zip(ROLES, (*layers, form.score.scale), strict=False))
+    layers = [parameter for layer in form.layers for parameter in (layer.weight, layer.bias)]
+    named = dict(zip(ROLES, (*layers, form.scale), strict=False))
     return named if form.free is None else {**named, "free": form.free}
 
 

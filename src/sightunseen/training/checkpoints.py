@@ -8,8 +8,8 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from sightunseen.errors import ModelError
-from sightunseen.files import written_atomically
+from sightunseen.core.errors import ModelError
+from sightunseen.core.files import written_atomically
 from sightunseen.training.loop import Hook, Training, TrainingInterrupted
 
 PROGRESS = ("identity", "tasks_done", "losses", "curve", "notes")

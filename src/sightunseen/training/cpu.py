@@ -64,9 +64,11 @@ class EagerEngine:
         limit = self.optimisation.clip_norm
         if limit is None:
             return
-        gradients = [parameter.grad.flatten() for parameter in self.objective.parameters if parameter.grad is not None]
-        # A product of each with itself uses all cores, which torch's own norm does not.
-        norm = torch.stack([torch.dot(gradient, gradient) for gradient in gradients]).sum().sqrt()
+        gradients = [parameter.grad for parameter in self.objective.parameters if parameter.grad is not None]
+        # Row by row, which uses all cores and, unlike a sum over all numbers, gives the same bits with any number of them.
+        rows = [torch.linalg.vector_norm(gradient, dim=-1).flatten() for gradient in gradients if gradient.ndim > 1]
+        others = [torch.linalg.vector_norm(gradient).flatten() for gradient in gradients if gradient.ndim < 2]
+        norm = torch.linalg.vector_norm(torch.cat([*rows, *others]))
         # Where the norm is small enough, scaling by one would cost a pass over all gradients for nothing.
         if norm > limit:
             nn.utils.clip_grads_with_norm_(self.objective.parameters, limit, norm)

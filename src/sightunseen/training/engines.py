@@ -114,4 +114,4 @@ def _shape(objective: Objective) -> Hashable:
     form = objective.fused_form()
     assert form is not None
     parameters = tuple(parameter.shape for parameter in objective.parameters)
-    return parameters, form.generator.rectify, objective.draw(0, 1)["classes"].shape
+    return parameters, form.rectify, objective.draw(0, 1)["classes"].shape

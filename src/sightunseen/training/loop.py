@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from sightunseen.errors import SettingsError, SightUnseenError
+from sightunseen.core.errors import SettingsError, SightUnseenError
 from sightunseen.training.engines import Engine, batches, engine_for, most_at_once
 from sightunseen.training.objective import Objective
 from sightunseen.training.optimisation import Optimisation

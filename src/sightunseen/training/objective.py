@@ -6,9 +6,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from sightunseen.generator import ClassifierGenerator
-from sightunseen.scores import Score
-
 Draw = Mapping[str, Tensor]
 
 
@@ -21,15 +18,18 @@ class FusedForm:
 
     Parameters
     ----------
-    generator, score : f and sigma.
+    layers : the fully connected layers of the classifier generator, with a ReLU between them.
+    rectify : whether another ReLU follows the last layer.
+    scale : of the cosine scores, a parameter.
     vectors, features : (t, a) and (n, d).
     free : (s, d), classifiers that are parameters themselves.
     plain, q : the first ``plain`` images of a task have the cross-entropy loss, the others the generalized one with q;
         None means all.
     """
 
-    generator: ClassifierGenerator
-    score: Score
+    layers: tuple[nn.Linear, nn.Linear]
+    rectify: bool
+    scale: nn.Parameter
     vectors: Tensor
     features: Tensor
     free: nn.Parameter | None = None

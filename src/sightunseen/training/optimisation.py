@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sightunseen.checks import check_number, check_whole
-from sightunseen.errors import SettingsError
+from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.errors import SettingsError
 
 MOMENTUM = 0.9
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sightunseen.benchmark.plan import Plan, plan_of, read_plan, ready_plans
-from sightunseen.catalogue import CARDS
-from sightunseen.errors import SettingsError
+from sightunseen.core.errors import SettingsError
+from sightunseen.methods.catalogue import CARDS
 
 CONTENT: dict[str, Any] = {"methods": ["ESZSL", "ALE-tran"], "data": [{"path": "CUB", "features": "res50"}, {"path": "AWA1"}]}
 

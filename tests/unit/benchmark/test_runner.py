@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sightunseen.benchmark.jobs import base_identity_of, carry_out, identity_of, record_as_dict
 from sightunseen.benchmark.plan import Plan, plan_of
 from sightunseen.benchmark.runner import run_plan
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Store
-from sightunseen.benchmark.work import POINTS, base_identity_of, carry_out, identity_of, record_as_dict
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.evaluation import evaluate
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
 from sightunseen.methods import ESZSL, ZeroShotClassifier
-from sightunseen.selection import OnValidationClasses
+from sightunseen.selection.evaluation import evaluate
+from sightunseen.selection.on_validation import choose_on_validation
 
 FAST = {"name": "ESZSL", "search": {"feature_penalty": [1.0, 10.0]}}
-BROKEN = {"name": "SAE", "settings": {"seen_penalty": "much"}}
+BROKEN = {"name": "DEM", "settings": {"learning_rate": 1e30, "n_tasks": 200, "hidden": 8}, "search": {}}
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +65,22 @@ def test_a_failed_job_keeps_its_error_and_stops_nothing(plan: Callable[..., Plan
     both = plan(BROKEN, FAST)
     assert run_plan(both, store) == {DONE: 1, FAILED: 1, SKIPPED: 0}
     failed = next(outcome for outcome in store.outcomes().values() if outcome.state == FAILED)
-    assert "seen_penalty must be a number" in failed.reason
+    assert "training diverged" in failed.reason
     assert run_plan(both, store, tell=said.append) == {DONE: 1, FAILED: 1, SKIPPED: 0}
     assert "--retry" in said[0]
     assert run_plan(both, store, retry=True, tell=said.append) == {DONE: 1, FAILED: 1, SKIPPED: 0}
-    assert said[-1].startswith("[2/2] failed: world, SAE")
+    assert said[-1].startswith("[2/2] failed: world, DEM")
+
+
+def test_hyperparameters_that_a_method_cannot_take_stop_the_plan_before_any_job(
+    plan: Callable[..., Plan], tmp_path: Path
+) -> None:
+    for settings, error in (
+        ({"seen_penalty": "much"}, "seen_penalty must be a number"),
+        ({"wings": 2}, "no hyperparameter 'wings'"),
+    ):
+        with pytest.raises(SettingsError, match=error):
+            run_plan(plan({"name": "SAE", "settings": settings}, FAST), Store(tmp_path / "results"))
 
 
 def test_missing_data_are_skipped_and_tried_again(plan: Callable[..., Plan], tmp_path: Path, data_folder: Path) -> None:
@@ -105,8 +117,8 @@ def test_a_job_does_what_plain_python_does(plan: Callable[..., Plan], small_worl
     (job,) = plan(FAST).jobs()
     record = carry_out(job)
     model = ESZSL()
-    choice = OnValidationClasses(1, POINTS, seed=0).choose([model], small_world, FAST["search"])[0]
-    model.set_params(**choice.settings, seen_penalty=choice.seen_penalty)
+    (choice,) = choose_on_validation([model], small_world, FAST["search"], seed=0)
+    model.set_params(**choice.parameters)
     model.fit(small_world.train.X, small_world.train.y, small_world.classes)
     summary = evaluate(model, small_world).summary()
     assert {name: record.results[name] for name in summary} == summary
@@ -128,8 +140,10 @@ def test_a_transductive_job_adapts(plan: Callable[..., Plan]) -> None:
         carry_out(plan({"name": name, "settings": quick, "search": {}, **others}).jobs()[0])
         for name, others in (("CVC", {}), ("CVC-tran-XE", {"adaptation": adaptation, "adaptation_search": {}}))
     )
-    assert transductive.selection["adaptation"]["settings"] == {"loss": "xe", **adaptation}
-    assert {k: v for k, v in transductive.selection.items() if k != "adaptation"} == inductive.selection
+    used = transductive.settings["adaptation"]
+    assert {name: used[name] for name in ("loss", *adaptation)} == {"loss": "xe", **adaptation}
+    assert transductive.parent["selection"] == inductive.selection
+    assert transductive.parent["results"] == inductive.results
     assert transductive.results != inductive.results
 
 
@@ -144,7 +158,7 @@ def test_a_choice_made_by_the_inductive_job_is_not_made_again(
     assert base_identity_of(identity_of(second)) == identity_of(first)
     assert base_identity_of(identity_of(first)) is None
     base, whole = record_as_dict(carry_out(first)), carry_out(second)
-    monkeypatch.setattr(OnValidationClasses, "choose", None)
+    monkeypatch.setattr("sightunseen.pipeline.run.choose_on_validation", None)
     begun = carry_out(second, base)
     assert (begun.results, begun.settings, begun.selection) == (whole.results, whole.settings, whole.selection)
 
@@ -192,7 +206,7 @@ def test_a_worker_that_dies_takes_only_its_job_along(
     counts = run_plan(plan({"name": "SAE"}, FAST), store)
     assert counts == {DONE: 1, FAILED: 1, SKIPPED: 0}
     failed = next(outcome for outcome in store.outcomes().values() if outcome.state == FAILED)
-    assert "the process died" in failed.reason
+    assert "worker exited with code -9 (possibly out of memory)" in failed.reason
 
 
 def test_ctrl_c_stops_at_once_and_says_how_to_go_on(data_folder: Path, tmp_path: Path) -> None:
@@ -215,8 +229,8 @@ def _listen_to_ctrl_c() -> None:
 
 
 def test_every_name_of_the_catalogue_has_its_class() -> None:
-    from sightunseen.catalogue import CARDS
     from sightunseen.methods import METHODS, AdaptableClassifier
+    from sightunseen.methods.catalogue import CARDS
 
     assert {card.estimator for card in CARDS.values()} == set(METHODS)
     for name, card in CARDS.items():

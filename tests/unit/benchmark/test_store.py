@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sightunseen.benchmark.store import DONE, FAILED, Outcome, Store, job_id
-from sightunseen.errors import ModelError, StorageError
+from sightunseen.core.errors import ModelError, StorageError
 
 IDENTITY: dict[str, Any] = {"method": {"name": "ESZSL", "settings": {"seed": 0, "a": 1.5}}, "seed": 0}
 

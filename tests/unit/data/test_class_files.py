@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from sightunseen.core.errors import DataError
 from sightunseen.data.class_files import read_class_file
-from sightunseen.data.tables import load_classes
-from sightunseen.errors import DataError
+from sightunseen.data.table_files import load_classes
 from sightunseen.semantics.describe import ClassDescriptions
 
 NAN = float("nan")

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sightunseen.classes import ClassTable
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.data.doctor import (
     FAIL,
     HOPELESS,
@@ -19,13 +21,11 @@ from sightunseen.data.doctor import (
     Finding,
     check_files,
     examine,
-    features,
+    feature_checks,
     repair,
     stop_on_failures,
 )
 from sightunseen.data.gbu import load_gbu, read_gbu
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import DataError, SettingsError
 
 CLASSES = ("ibex", "gnu", "elk", "yak", "ox", "pig", "ant", "bee", "cod", "eel", "owl", "hen")  # the last four are unseen
 N_SEEN, IMAGES, HELD_OUT, N_FEATURES, N_ATTRIBUTES = 8, 40, 10, 16, 6
@@ -400,12 +400,12 @@ def test_classes_without_images_are_what_one_wants_where_nothing_unseen_is_teste
 
 @pytest.mark.parametrize("fault", FEATURE_FAULTS, ids=str)
 def test_findings_do_not_depend_on_the_blocks_in_which_features_are_read(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "BLOCK", 7)
+    monkeypatch.setattr(feature_checks, "BLOCK", 7)
     assert_finds_exactly(examine(fault.spoil(clean_data())), fault)
 
 
 def test_a_feature_that_varies_beside_a_nan_is_not_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "BLOCK", 7)
+    monkeypatch.setattr(feature_checks, "BLOCK", 7)
     data = with_features(clean_data(), np.arange(7, 480), 0.5, [2])  # varies in the first block only
     assert set(troubles(examine(with_features(data, [0], np.nan, [2])))) == {"finite-features"}
 

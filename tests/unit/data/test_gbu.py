@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sightunseen.core.errors import DataError, MissingDependencyError
 from sightunseen.data.gbu import is_gbu_folder, load_gbu
-from sightunseen.errors import DataError, MissingDependencyError
 
 
 @pytest.fixture(params=["v7", "v7.3"])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from sightunseen.core.errors import DataError
 from sightunseen.data.photo_lists import list_photos
-from sightunseen.errors import DataError
 
 
 def touch(folder: Path, *names: str) -> None:

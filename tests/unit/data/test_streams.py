@@ -8,9 +8,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from sightunseen.core.errors import DataError
 from sightunseen.data import streams
-from sightunseen.data.tables import load_features, open_features
-from sightunseen.errors import DataError
+from sightunseen.data.table_files import load_features, open_features
 
 ROWS = 1000
 X = np.random.default_rng(0).normal(size=(ROWS, 3)).astype(np.float32)

@@ -17,9 +17,9 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
+from sightunseen.data.photo_files import read_photo
 from sightunseen.data.photo_lists import list_photos
-from sightunseen.data.photos import read_photo
-from sightunseen.errors import DataError, MissingDependencyError, SettingsError
 from sightunseen.features.backbones import CallableBackbone, cut_and_resized, open_backbone
 from sightunseen.features.networks import NetworkBackbone
 

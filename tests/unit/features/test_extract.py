@@ -16,11 +16,11 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
-from sightunseen.data.tables import load_features
-from sightunseen.errors import DataError, SettingsError
+from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.data.table_files import load_features
 from sightunseen.features.backbones import CallableBackbone
 from sightunseen.features.extract import Batch, extract
-from sightunseen.features.tables import backbone_of, write_features
+from sightunseen.features.feature_files import backbone_of, write_features
 
 Photos = Callable[[int], list[Path]]
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SettingsError
-from sightunseen.methods._networks import Perceptron
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.cmt import CMT, Novelty, Transfer
+from sightunseen.methods.shared.networks import Perceptron
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods.cnzsl import CNZSL, SMALLEST_VARIANCE, PrototypeNetwork, PrototypeTraining, class_normalised
 
 

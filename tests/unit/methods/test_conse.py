@@ -5,10 +5,10 @@ import pytest
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SettingsError
-from sightunseen.methods._logistic import softmax_regression
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
 from sightunseen.methods.conse import CONSE
+from sightunseen.methods.shared.logistic_regression import softmax_regression
 
 
 def test_softmax_regression_finds_what_scikit_learn_finds() -> None:

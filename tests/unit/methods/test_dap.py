@@ -5,11 +5,11 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from sightunseen.classes import ClassTable
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SettingsError
-from sightunseen.methods._logistic import logistic_regressions
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
 from sightunseen.methods.dap import DAP
+from sightunseen.methods.shared.logistic_regression import logistic_regressions
 
 
 def test_all_regressions_at_once_find_what_scikit_learn_finds_one_by_one() -> None:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.errors import SettingsError
-from sightunseen.methods._networks import Perceptron
+from sightunseen.core.errors import SettingsError
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.dem import DEM, Embedding
+from sightunseen.methods.shared.networks import Perceptron
 
 
 def test_the_loss_is_the_mean_squared_distance_to_the_embedded_class() -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, nnls
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SettingsError
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.dsrl import DSRL, Alignment, Factorisation, descend
 
 

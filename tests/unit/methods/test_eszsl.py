@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SettingsError
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
 from sightunseen.methods import ESZSL
 
 

@@ -7,9 +7,9 @@ import pytest
 from scipy import optimize, stats
 from sklearn.kernel_ridge import KernelRidge
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SettingsError
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.gfzsl import GFZSL, Mixture, estimates, log_densities
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.errors import SettingsError
+from sightunseen.core.errors import SettingsError
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.latem import LATEM
 
 

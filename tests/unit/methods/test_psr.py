@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.errors import SettingsError
-from sightunseen.methods._networks import Perceptron
+from sightunseen.core.errors import SettingsError
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.psr import PSR, Relations
+from sightunseen.methods.shared.networks import Perceptron
 
 
 def cosine(one: list[float], other: list[float]) -> float:

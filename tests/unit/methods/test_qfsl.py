@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.methods._networks import Perceptron
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.qfsl import QFSL, EmbeddingTraining, QuasiFullySupervised, bias_loss
+from sightunseen.methods.shared.networks import Perceptron
 
 
 def literal_probabilities(scores: list[float]) -> list[float]:

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.errors import SettingsError
-from sightunseen.methods._networks import Perceptron
+from sightunseen.core.errors import SettingsError
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.relation_network import Comparison, Relation, RelationNetwork
+from sightunseen.methods.shared.networks import Perceptron
 
 
 def networks(rng: torch.Generator) -> tuple[nn.Module, Relation]:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SettingsError
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
 from sightunseen.methods.sae import SAE, solve_autoencoder
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from sightunseen.classes import ClassTable
-from sightunseen.methods._networks import Perceptron
+from sightunseen.core.class_table import ClassTable
+from sightunseen.methods.shared.networks import Perceptron
 from sightunseen.methods.spaen import SPAEN, EmbeddingTraining
 
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy import optimize
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SettingsError
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.sse import SSE, IntersectionEmbedding, MixtureAlignment, nearest_mixtures, projected_on_simplex
 
 RNG = np.random.default_rng(0)

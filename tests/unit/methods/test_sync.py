@@ -5,9 +5,9 @@ import pytest
 from scipy import optimize
 from sklearn.svm import LinearSVC
 
-from sightunseen.data.worlds import World, make_world
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SettingsError
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.sync import SYNC, Loss, best_wrong_class, learned_classifiers, one_versus_other
 
 RNG = np.random.default_rng(0)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightunseen.analyses.embeddings import Picture
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.analysis.tsne import Picture
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods import ESZSL
 from sightunseen.report.model_page import Study
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import vl_convert
 
-from sightunseen.benchmark.ablation import ablation_plan
+from sightunseen.benchmark.ingredients import study_plan
+from sightunseen.benchmark.paper_ablation import ablation_plan
 from sightunseen.benchmark.plan import DataEntry
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
-from sightunseen.benchmark.study import study_plan
-from sightunseen.catalogue import CARDS
 from sightunseen.methods import METHODS
+from sightunseen.methods.catalogue import CARDS
 from sightunseen.report.benchmark_page import benchmark_page
 from sightunseen.report.figures import CONFIG, Figure, rows_of
 from sightunseen.report.page import DataTable, Page

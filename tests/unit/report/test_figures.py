@@ -17,17 +17,20 @@ import pikepdf
 import pytest
 import vl_convert
 
-from sightunseen.analyses.attributes import explained_mistakes
-from sightunseen.analyses.calibration import reliability
-from sightunseen.analyses.hubness import Hubness
-from sightunseen.analyses.reruns import Reruns, Watched
-from sightunseen.report.attributes import mistakes_figure
-from sightunseen.report.classes import hubness_figure
-from sightunseen.report.curves import self_training_figure, training_figure
+from sightunseen.analysis.contributions import explained_mistakes
+from sightunseen.analysis.hubness import Hubness
+from sightunseen.analysis.reruns import Reruns, Watched
+from sightunseen.core.metrics import SeenUnseenCurve
+from sightunseen.data.synthetic_features import World, make_world
+from sightunseen.methods import ESZSL
+from sightunseen.report.attribute_figures import mistakes_figure
+from sightunseen.report.class_figures import hubness_figure
+from sightunseen.report.curve_figures import seen_unseen, self_training_figure, training_figure
 from sightunseen.report.figures import CONFIG, ROWS, Figure, Panel, as_csv, columns_of, rows_of, slug
 from sightunseen.report.model_page import Study, model_page
-from sightunseen.report.spaces import classes_figure, images_figure, space_of
+from sightunseen.report.space_figures import classes_figure, images_figure, space_of
 from sightunseen.report.unlabelled_page import unlabelled_page
+from sightunseen.selection.evaluation import evaluate
 
 AWKWARD = [
     "it's",
@@ -150,6 +153,64 @@ def test_lines_to_compare_with_are_drawn(study: Study) -> None:
         assert point in inline
 
 
+@pytest.fixture(scope="module")
+def few_images() -> SeenUnseenCurve:
+    """The curve of 14 test images of 6 classes: most of its points share their U with others."""
+    world = World(n_seen=4, n_unseen=2, n_attributes=8, n_features=16, images_per_class=5, private=0.3, noise=1.0)
+    data = make_world(world)
+    curve = evaluate(ESZSL().fit(data.train.X, data.train.y, data.classes), data).curve
+    assert curve is not None
+    assert len(np.unique(curve.unseen)) < len(curve.unseen)
+    return curve
+
+
+MARKS = ("mark-area", "mark-text role-axis-label", "background")  # classes of SVG elements
+
+
+def drawn_spec(figure: Figure) -> dict[str, Any]:
+    """The spec of the figure's only panel with its rows, at a fixed width."""
+    (panel,) = figure.panels
+    return {**panel.spec(), "width": 400, "datasets": {"rows": rows_of(figure.columns)}, "config": CONFIG}
+
+
+def test_the_seen_unseen_axes_are_percentages_and_its_area_is_not_stacked(few_images: SeenUnseenCurve) -> None:
+    compiled = vl_convert.vegalite_to_vega(drawn_spec(seen_unseen(few_images, 0.1)))
+    scales = {scale["name"]: scale["domain"] for scale in compiled["scales"]}
+    assert (scales["x"], scales["y"]) == ([0, 100], [0, 100])
+    transforms = [step["type"] for source in compiled["data"] for step in source.get("transform", ())]
+    assert "stack" not in transforms
+    (area,) = [mark for mark in compiled["marks"] if mark["type"] == "area"]
+    assert area["encode"]["update"]["y"] == {"scale": "y", "field": "S"}
+
+
+def test_the_area_drawn_under_the_seen_unseen_curve_is_ausuc(few_images: SeenUnseenCurve) -> None:
+    # S falls at U = 0, 0.5 and 0.8: three vertical segments.
+    steps = SeenUnseenCurve(
+        np.array([-np.inf, *range(8)]),
+        np.array([0, 0, 0, 0.5, 0.5, 0.5, 0.8, 0.8, 0.8]),
+        np.array([0.9, 0.8, 0.6, 0.6, 0.4, 0.2, 0.2, 0.1, 0]),
+    )
+    for curve in (few_images, steps):
+        root = ElementTree.fromstring(vl_convert.vegalite_to_svg(drawn_spec(seen_unseen(curve, 0.1))))
+        marks = {name: [part for part in root.iter() if part.get("class", "").startswith(name)] for name in MARKS}
+        axes = [[float("".join(text.itertext())) for text in axis] for axis in marks["mark-text role-axis-label"]]
+        assert [(min(axis), max(axis)) for axis in axes] == [(0, 100), (0, 100)]
+        width, height = (float(size) for size in re.findall(r"[hv]([\d.]+)", marks["background"][0].get("d", ""))[:2])
+        ((path,),) = marks["mark-area"]  # one area
+        x, y = corners(path.get("d", ""))
+        assert (x.min(), x.max()) == pytest.approx((0, width * curve.unseen[-1]))
+        assert (y.min(), y.max()) == pytest.approx((height * (1 - curve.seen[0]), height))
+        enclosed = abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2
+        assert enclosed / (width * height) == pytest.approx(curve.area)
+
+
+def corners(path: str) -> tuple[Any, Any]:
+    """The corners x (n,), y (n,) of an SVG path of straight lines with absolute coordinates."""
+    assert set(re.findall(r"[A-Za-z]", path)) == {"M", "L", "Z"}
+    points = np.array([float(number) for number in re.findall(r"-?[\d.]+", path)]).reshape(-1, 2)
+    return points[:, 0], points[:, 1]
+
+
 def test_every_panel_of_awkward_names_has_its_bars(study: Study) -> None:
     found = explained_mistakes(study.model, study.zsl, study.data.test_unseen.X)
     names = dict(zip(study.data.unseen.tolist(), ['"><script>\\', "it's\n'\"\"", "\U000e0067\\", "`${x}`"], strict=True))
@@ -218,7 +279,7 @@ def test_spaces_hold_every_class_and_image_once(study: Study, flat: Any) -> None
 
 
 def test_of_very_many_images_some_are_taken_evenly(study: Study, flat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightunseen.report.spaces.MOST_IMAGES", 5)
+    monkeypatch.setattr("sightunseen.report.space_figures.MOST_IMAGES", 5)
     X, y = study.data.test_unseen.X, study.data.test_unseen.y
     space = space_of("ESZSL", study.model, X, study.data.unseen, flat, names=range(len(X)), truth=y)
     assert space.answers.names.tolist() == [str(round(k * (len(X) - 1) / 4)) for k in range(5)]
@@ -227,7 +288,7 @@ def test_of_very_many_images_some_are_taken_evenly(study: Study, flat: Any, monk
 
 def test_words_below_a_figure_come_from_its_numbers(study: Study) -> None:
     found = {figure.name: figure for figure in model_page(study).figures}
-    error = 100 * reliability(study.zsl).error
+    error = 100 * study.zsl.reliability().error
     assert f"unseen classes, among themselves: {error:.1f}; all classes: " in found["reliability"].see
     labels, names = np.array(["a", "b", "c"]), {"a": "A", "b": "B", "c": "C"}
     hubs = {"asked so": Hubness(labels, np.array([3, 1, 0]), 0.38), "asked thus": Hubness(labels, np.array([1, 1, 1]), None)}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from sightunseen.analyses.best_images import BestImage
+from sightunseen.analysis.best_images import BestImage
 from sightunseen.report.gallery import best_images_gallery
-from sightunseen.report.photos import Photos
+from sightunseen.report.thumbnails import Photos
 
 NAMES = {"001.Tern": "Tern", "002.Jay": "Jay"}
 

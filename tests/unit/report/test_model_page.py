@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightunseen.analyses.reruns import Reruns, Watched
-from sightunseen.classes import ClassTable
-from sightunseen.data.worlds import World, make_world
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import DataError
-from sightunseen.evaluation import evaluate
+from sightunseen.analysis.reruns import Reruns, Watched
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import DataError
+from sightunseen.core.names import readable_names
+from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import CVC, ESZSL
 from sightunseen.report.model_page import Study, model_page
 from sightunseen.report.page import DataTable, Gallery, Note, Page
-from sightunseen.report.photos import Photos
-from sightunseen.report.spaces import space_of
+from sightunseen.report.space_figures import space_of
+from sightunseen.report.thumbnails import Photos
+from sightunseen.selection.evaluation import evaluate
 
 NONE = np.array([], dtype=np.intp)
 MOST_BYTES = 15_000_000
@@ -177,7 +178,7 @@ def test_awkward_names_are_only_names(small_world: ZeroShotDataset) -> None:
     images = np.array([f"{AWKWARD[k % 4]}/{AWKWARD[k % 3]} {k}.jpg" for k in range(len(small_world.labels))])
     data = relabelled(small_world, labels, attribute_names=[f"{AWKWARD[k % 4]} {k}" for k in range(10)], image_names=images)
     page = page_of(data)
-    assert set(figure(page, "accuracy-by-class").columns["class"]) <= set(labels)
+    assert set(figure(page, "accuracy-by-class").columns["class"]) <= set(readable_names(labels).values())
     assert page_of(small_world).tiles == page.tiles
     html = page.html()
     assert "<img" not in html.partition("<script")[0]

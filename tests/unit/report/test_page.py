@@ -12,7 +12,7 @@ from typing import Any
 import altair as alt
 import pytest
 
-from sightunseen.errors import StorageError
+from sightunseen.core.errors import StorageError
 from sightunseen.report.figures import ROWS, Figure, Panel
 from sightunseen.report.model_page import Study, model_page
 from sightunseen.report.page import (

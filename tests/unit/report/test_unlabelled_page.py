@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightunseen.classes import ClassTable
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SettingsError
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
 from sightunseen.methods import ESZSL
 from sightunseen.report.page import DataTable, Gallery, Note
 from sightunseen.report.unlabelled_page import unlabelled_page

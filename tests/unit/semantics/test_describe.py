@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightunseen.classes import ClassTable
-from sightunseen.errors import DataError, MissingDependencyError, SettingsError
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
+from sightunseen.core.names import readable
 from sightunseen.semantics import additions, describe
 from sightunseen.semantics.additions import describe_like, vector_for
-from sightunseen.semantics.describe import ClassDescriptions, describe_classes, readable
+from sightunseen.semantics.describe import ClassDescriptions, describe_classes
 from sightunseen.semantics.text import open_encoder
 
 LABELS = ("Plains-zebra", "okapi", "tapir")
@@ -168,7 +169,7 @@ def test_without_an_encoder_attributes_are_used_and_descriptions_said_to_be_left
         ("okapi", "okapi"),
         ("7-up", "7 up"),
         ("---", "---"),
-        ("3.5", "3 5"),
+        ("3.5", "3.5"),
     ],
 )
 def test_names_are_made_readable(label: str, text: str) -> None:

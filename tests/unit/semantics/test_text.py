@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightunseen.errors import DataError, MissingDependencyError, SettingsError
+from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
 from sightunseen.semantics.text import MINILM, Encoder, open_encoder
 
 PUBLISHED = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]

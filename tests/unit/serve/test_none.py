@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from sightunseen.calibration import NONE, Calibration
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.blocks import named_blocks
+from sightunseen.core.calibration import NONE, Calibration
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods import ESZSL
-from sightunseen.predictions import ranked
+from sightunseen.prediction import ranked
 from sightunseen.serve.app import create_app
 
 
@@ -41,7 +42,7 @@ def test_the_answers_are_those_of_the_command_line(
     client: TestClient, model: ESZSL, small_world: ZeroShotDataset, top: int, none: bool
 ) -> None:
     X = small_world.test_unseen.X
-    (batch,) = ranked(model, X, top=top, none=none)
+    (batch,) = ranked(model, named_blocks(X), top=top, none=none)
     expected = list(zip(batch["path"], batch["class"], batch["confidence"].tolist(), batch["seen"].tolist(), strict=True))
     answers = asked(client, X, top=top, none=none)
     found = [(one["image"], *rank.values()) for one in answers for rank in one["classes"]]

@@ -20,9 +20,9 @@ import pytest
 import uvicorn
 from PIL import Image
 
-from sightunseen.classes import ClassTable
 from sightunseen.cli import main
-from sightunseen.dataset import ZeroShotDataset
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.features.backbones import CallableBackbone
 from sightunseen.methods import ESZSL, load_model
 from sightunseen.serve.app import create_app

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sightunseen.generator import ClassifierGenerator
-from sightunseen.losses import cross_entropy
-from sightunseen.scores import Score
+from sightunseen.methods.cvc.generator import ClassifierGenerator
+from sightunseen.methods.cvc.losses import cross_entropy
+from sightunseen.methods.cvc.scores import Score
 from sightunseen.training import Draw, Objective
 
 

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from sightunseen.generator import ClassifierGenerator
-from sightunseen.methods.inductive import TaskShape, TaskTraining
-from sightunseen.methods.transductive import Adaptation, SelfTraining
-from sightunseen.scores import Score
+from sightunseen.methods.cvc.generator import ClassifierGenerator
+from sightunseen.methods.cvc.inductive import TaskShape, TaskTraining
+from sightunseen.methods.cvc.scores import Score
+from sightunseen.methods.cvc.transductive import Adaptation, SelfTraining
 from sightunseen.training import Objective, Optimisation, engines
 from sightunseen.training.cpu import EagerEngine
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import ModelError, SettingsError, SightUnseenError
-from sightunseen.evaluation import evaluate
-from sightunseen.methods.cvc import CVC
-from sightunseen.selection import Measurements
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import ModelError, SettingsError, SightUnseenError
+from sightunseen.methods.cvc.cvc import CVC
+from sightunseen.selection.evaluation import evaluate
+from sightunseen.selection.search import Measurements
 from sightunseen.training import Hook, Optimisation, Training, TrainingInterrupted
 from sightunseen.training.checkpoints import Checkpoints
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.methods.cvc import CVC
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.methods.cvc.cvc import CVC
 from sightunseen.training import CHUNK, Optimisation, Run, engines, train
 from sightunseen.training.cpu import EagerEngine
 from sightunseen.training.cuda import GRAPH_STEPS, GraphEngine

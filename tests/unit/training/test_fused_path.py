@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.methods.cvc import CVC
-from sightunseen.protocols import run_adaptation, run_training
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.methods.cvc.cvc import CVC
+from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification, adapt, train
 from sightunseen.training import engines, loop
 
 pytest.importorskip("triton", reason="Triton is for Linux only")
@@ -27,8 +27,10 @@ def test_a_run_by_fused_kernels_comes_out_like_one_by_autograd(
     small_world: ZeroShotDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(name: str) -> tuple[CVC, CVC]:
-        model = run_training(CVC(**SETTINGS), small_world, tmp_path / name, points=2, n_seeds=2)
-        return model, run_adaptation(model, small_world, tmp_path / name, settings=ADAPTATION, select=False)
+        specification = TrainingSpecification(method=CVC, parameters=SETTINGS, search={}, n_seeds=2)
+        model = train(specification, small_world, tmp_path / name)
+        how = AdaptationSpecification(parameters=ADAPTATION, select="none")
+        return model, adapt(how, model, small_world, tmp_path / name)
 
     monkeypatch.setattr(loop, "CHUNK", 2)
     plain, plain_adapted = run("plain")

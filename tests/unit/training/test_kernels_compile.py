@@ -28,10 +28,10 @@ import torch
 from triton import compile
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from sightunseen.generator import ClassifierGenerator
-from sightunseen.methods.inductive import TaskShape, TaskTraining
-from sightunseen.methods.transductive import Adaptation, SelfTraining
-from sightunseen.scores import Score
+from sightunseen.methods.cvc.generator import ClassifierGenerator
+from sightunseen.methods.cvc.inductive import TaskShape, TaskTraining
+from sightunseen.methods.cvc.transductive import Adaptation, SelfTraining
+from sightunseen.methods.cvc.scores import Score
 from sightunseen.training import Optimisation, kernels
 from sightunseen.training.batched import BatchedEngine
 

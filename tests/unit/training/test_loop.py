@@ -13,9 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import SightUnseenError
-from sightunseen.methods.cvc import CVC
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SightUnseenError
+from sightunseen.methods.cvc.cvc import CVC
 from sightunseen.training import (
     CHUNK,
     Hook,
@@ -152,7 +152,7 @@ def test_fitting_and_adapting_together_is_fitting_and_adapting(small_world: Zero
     alone = [CVC(**SETTINGS, **settings).fit(*images, stop_after=stop_after) for settings, stop_after in plans]
     adaptations: list[dict[str, Any]] = [{"rounds": 3, "tasks_per_round": 20}, {"rounds": 2, "tasks_per_round": 45, "q": 0.8}]
     unlabelled = small_world.test_unseen.X
-    runs = [alone[0].adapting(unlabelled, **s) for s in adaptations]
+    runs = [alone[0].adaptation_run(unlabelled, **s) for s in adaptations]
     train_together(lambda run=run: run for run in runs)
     models += [run.model for run in runs]
     alone += [alone[0].adapt(unlabelled, **s) for s in adaptations]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sightunseen.errors import SettingsError
+from sightunseen.core.errors import SettingsError
 from sightunseen.training import Draw, Objective, Optimisation, Run, train
 
 

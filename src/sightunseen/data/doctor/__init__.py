@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sightunseen.data.doctor.classes import check_classes
-from sightunseen.data.doctor.features import check_features
-from sightunseen.data.doctor.files import check_files
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.data.doctor.class_checks import check_classes
+from sightunseen.data.doctor.feature_checks import check_features
+from sightunseen.data.doctor.file_checks import check_files
 from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding
-from sightunseen.data.doctor.splits import check_splits, without_test_images
-from sightunseen.dataset import ZeroShotDataset
-from sightunseen.errors import DataError, SettingsError
+from sightunseen.data.doctor.split_checks import check_splits, without_test_images
 
 __all__ = [
     "FAIL",

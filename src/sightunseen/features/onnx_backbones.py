@@ -1,0 +1,102 @@
+"""Backbones in ONNX files, run by onnxruntime."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightunseen.core.errors import SettingsError
+from sightunseen.core.files import sha256_of
+from sightunseen.features.backbones import Backbone, Floats, cut_and_resized, fingerprint_of, needed
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+IMAGENET = {"mean": "123.675,116.28,103.53", "std": "58.395,57.12,57.375"}  # of pixels from 0 to 255
+PART = 0.875  # of a photo's middle, as in 224 of 256
+
+
+class OnnxBackbone(Backbone):
+    """An ONNX file with one input, photos (n, 3, h, w), and features (n, d) or (n, d, h, w) as first output.
+
+    Photos are cut to their middle, resized to the model's (h, w) and normalised by ImageNet's mean and deviation. A model
+    that wants otherwise says so after a question mark, of pixels from 0 to 255, one number or three:
+    ``onnx:model.onnx?mean=127&std=128``; ``size=256`` is for models that leave h and w open (else 224).
+    """
+
+    def __init__(self, name: str, path: Path, options: dict[str, str], device: str = "auto") -> None:
+        runtime = needed("onnxruntime", "onnxruntime")
+        if not path.is_file():
+            raise SettingsError(f"there is no file {path} for the backbone '{name}'.")
+        available = runtime.get_available_providers()
+        if device == "cuda" and "CUDAExecutionProvider" not in available:
+            raise SettingsError("device='cuda' was asked for but onnxruntime finds no GPU here. Use device='auto' or 'cpu'.")
+        wanted = ("CPUExecutionProvider",) if device == "cpu" else ("CUDAExecutionProvider", "CPUExecutionProvider")
+        try:
+            self.session = runtime.InferenceSession(str(path), providers=[each for each in wanted if each in available])
+        except Exception as error:  # onnxruntime has many of its own
+            raise SettingsError(f"{path} cannot be opened as an ONNX model ({error}).") from error
+        self.name = name
+        self.most, self.shape = _input_of(self.session, path, options.pop("size", "224"))
+        self.mean, self.std = (_numbers(name, key, options.pop(key, IMAGENET[key])) for key in ("mean", "std"))
+        if options:
+            raise SettingsError(f"the backbone '{name}' knows the options mean, std and size; got '{next(iter(options))}'.")
+        preprocessing = f"middle {PART}, bicubic to {self.shape}, minus {self.mean.tolist()}, by {self.std.tolist()}"
+        self.fingerprint = fingerprint_of(sha256_of(path), preprocessing)
+        self.size = self._measure()
+
+    def prepare(self, image: "Image") -> Floats:
+        """A photo as the model wants it, (3, h, w)."""
+        pixels = cut_and_resized(image, self.shape, PART).astype(np.float32)
+        return ((pixels - self.mean) / self.std).transpose(2, 0, 1)
+
+    def __call__(self, batch: Any) -> Floats:
+        """The features (n, size) of prepared photos (n, 3, h, w)."""
+        images = np.ascontiguousarray(np.stack(batch), dtype=np.float32)
+        step = self.most or len(images)
+        return np.concatenate([self._run(images[start : start + step]) for start in range(0, len(images), step)])
+
+    def _run(self, images: Floats) -> Floats:
+        missing = (self.most or len(images)) - len(images)  # a model may take batches of one size only
+        filled = np.concatenate([images, np.zeros((missing, *images.shape[1:]), np.float32)])
+        name = self.session.get_inputs()[0].name
+        features = self.session.run(None, {name: filled})[0][: len(images)]
+        if features.ndim == 4:
+            features = features.mean(axis=(2, 3))
+        if features.ndim != 2:
+            raise SettingsError(
+                f"the first output of '{self.name}' must be features (n, d) or (n, d, h, w); got shape {features.shape}."
+            )
+        return np.asarray(features, dtype=np.float32)
+
+
+def open_named(name: str, device: str) -> OnnxBackbone:
+    """``onnx:FILE`` or ``onnx:FILE?OPTIONS``."""
+    path, _, options = name.removeprefix("onnx:").partition("?")
+    return OnnxBackbone(name, Path(path), dict(parse_qsl(options, keep_blank_values=True)), device)
+
+
+def _input_of(session: Any, path: Path, size: str) -> tuple[int | None, tuple[int, int]]:
+    """The batch size, if it is fixed, and (height, width) of the model's input."""
+    inputs = session.get_inputs()
+    shape = inputs[0].shape
+    photos = len(shape) == 4 and (shape[1] == 3 or not isinstance(shape[1], int)) and inputs[0].type == "tensor(float)"
+    if len(inputs) != 1 or not photos:
+        found = ", ".join(f"{each.name} {each.type} {each.shape}" for each in inputs)
+        raise SettingsError(f"{path} must have one input of photos, float (n, 3, h, w); it has {found}.")
+    if not size.isdigit() or int(size) < 1:
+        raise SettingsError(f"the size of photos for {path} must be a whole number; got '{size}'.")
+    batch, height, width = (value if isinstance(value, int) else None for value in (shape[0], *shape[2:]))
+    return batch, (height or int(size), width or int(size))
+
+
+def _numbers(name: str, key: str, text: str) -> NDArray[np.float32]:
+    try:
+        values = np.array([float(part) for part in text.split(",")], dtype=np.float32)
+    except ValueError:
+        values = np.empty(0, dtype=np.float32)
+    if values.size not in (1, 3) or not np.isfinite(values).all() or (key == "std" and not (values > 0).all()):
+        raise SettingsError(f"{key} of the backbone '{name}' must be one number or three, such as 127; got '{text}'.")
+    return values

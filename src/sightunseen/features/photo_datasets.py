@@ -1,0 +1,76 @@
+"""Photos with a table of classes as a data set."""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import DataError
+from sightunseen.data.content_cache import content_fingerprint
+from sightunseen.data.photo_lists import list_photos
+from sightunseen.data.table_files import load_classes
+from sightunseen.features.backbones import Backbone
+from sightunseen.features.extract import Batch, extract
+
+CLASS_FILES = ("classes.csv", "classes.parquet", "classes.json", "classes.npz")
+Watch = Callable[[Iterable[Batch], int], Iterator[Batch]]
+
+
+def load_photos(
+    source: str | Path,
+    backbone: Backbone,
+    classes: ClassTable | str | Path | None = None,
+    semantics: str = "auto",
+    seen: Collection[Any] | None = None,
+    tell: Callable[[str], None] | None = None,
+    watch: Watch = lambda batches, _: iter(batches),
+) -> ZeroShotDataset:
+    """The photos that a path leads to (see :func:`~sightunseen.data.photo_lists.list_photos`) as a data set.
+
+    Parameters
+    ----------
+    backbone : what turns photos into features; the data set remembers it.
+    classes : a class table or its file; None looks for ``classes.csv`` and the like among the photos and beside them.
+    semantics : what class vectors are made of, see :func:`~sightunseen.semantics.describe.describe_classes`.
+    seen : classes that a model was trained on; where the photos do not say what they serve for, they test it then.
+    tell, watch : told of photos that cannot be used; given the batches and the number of photos, to show progress.
+    """
+    source, photos = Path(source), list_photos(source)
+    if photos.labels is None:
+        raise DataError(f"{source} does not say what its photos show. Put them into folders named after their classes.")
+    table, sources = _classes(source, classes, semantics)
+    batches = list(watch(extract(photos.paths, backbone, tell=tell), len(photos)))
+    rows = np.concatenate([batch.rows for batch in batches])
+    if not len(rows):
+        raise DataError(f"none of the {len(photos)} photos of {source} could be used.")
+    features, labels = np.concatenate([batch.features for batch in batches]), np.array(photos.labels)[rows]
+    split = None if photos.splits is None else np.array(photos.splits)[rows]
+    if split is None and seen is not None:
+        split = np.where(np.isin(labels, list(seen)), "test_seen", "test_unseen")
+    digest = hashlib.sha256(features.tobytes() + "\n".join(labels).encode()).hexdigest()
+    return ZeroShotDataset.from_arrays(
+        features,
+        labels,
+        table,
+        split,
+        name=source.resolve().name,
+        image_names=np.array([str(path) for batch in batches for path in batch.paths]),
+        sources={"photos": digest, **sources},
+        options={"semantics": table.use},
+        backbone=backbone.describe(),
+    )
+
+
+def _classes(source: Path, classes: ClassTable | str | Path | None, semantics: str) -> tuple[ClassTable, dict[str, str]]:
+    if isinstance(classes, ClassTable):
+        return classes, {}
+    folders = [source, source.parent] if source.is_dir() else [source.parent]
+    beside = [folder / name for folder in folders for name in CLASS_FILES if (folder / name).is_file()]
+    found = Path(classes) if classes is not None else next(iter(beside), None)
+    if found is None:
+        raise DataError(f"there is no table of classes at {source}. Give one with --classes FILE: a line a class.")
+    return load_classes(found, semantics), {f"classes {found.name}": content_fingerprint(found)}

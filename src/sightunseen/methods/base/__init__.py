@@ -1,0 +1,1 @@
+"""What every method is built from: the contract, and what a method can do."""

@@ -1,0 +1,70 @@
+"""What methods there are, as plain data: a name in a plan or a table is looked up here, without importing torch.
+
+``cost`` is the time of one fit on CUB (7,057 images of 2,048 features) on one processor core, adapting included, in
+seconds, as ``benchmarks/methods.py`` measured it on an AMD EPYC.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sightunseen.core.errors import SettingsError
+
+INDUCTIVE, TRANSDUCTIVE = "inductive", "transductive"
+
+
+@dataclass(frozen=True)
+class Card:
+    """One row of the paper's tables: an estimator of ``sightunseen.methods`` and, if transductive, how it is adapted.
+
+    One for the ``ablation`` has to be named: words that stand for many methods (all, inductive) do not mean it.
+    """
+
+    estimator: str
+    setting: str
+    paper: str
+    year: int
+    cost: int
+    adaptation: Mapping[str, Any] = field(default_factory=dict)
+    ablation: bool = False
+
+
+_CVC = "Li, Min & Fu, Rethinking zero-shot learning: a conditional visual classification perspective, ICCV"
+
+CARDS: dict[str, Card] = {
+    "DAP": Card("DAP", INDUCTIVE, "Lampert, Nickisch & Harmeling, Attribute-based classification, TPAMI", 2014, 6),
+    "CONSE": Card("CONSE", INDUCTIVE, "Norouzi et al., Convex combination of semantic embeddings, ICLR", 2014, 4),
+    "CMT": Card("CMT", INDUCTIVE, "Socher et al., Zero-shot learning through cross-modal transfer, NIPS", 2013, 5),
+    "SSE": Card("SSE", INDUCTIVE, "Zhang & Saligrama, Zero-shot learning via semantic similarity, ICCV", 2015, 6),
+    "LATEM": Card("LATEM", INDUCTIVE, "Xian et al., Latent embeddings for zero-shot classification, CVPR", 2016, 3),
+    "ALE": Card("ALE", INDUCTIVE, "Akata et al., Label-embedding for image classification, TPAMI", 2016, 3),
+    "DEVISE": Card("DEVISE", INDUCTIVE, "Frome et al., DeViSE: a deep visual-semantic embedding model, NIPS", 2013, 3),
+    "SJE": Card("SJE", INDUCTIVE, "Akata et al., Evaluation of output embeddings, CVPR", 2015, 3),
+    "ESZSL": Card("ESZSL", INDUCTIVE, "Romera-Paredes & Torr, An embarrassingly simple approach, ICML", 2015, 1),
+    "SYNC": Card("SYNC", INDUCTIVE, "Changpinyo et al., Synthesized classifiers for zero-shot learning, CVPR", 2016, 5),
+    "SAE": Card("SAE", INDUCTIVE, "Kodirov, Xiang & Gong, Semantic autoencoder for zero-shot learning, CVPR", 2017, 2),
+    "GFZSL": Card("GFZSL", INDUCTIVE, "Verma & Rai, A simple exponential family framework, ECML", 2017, 1),
+    "DEM": Card("DEM", INDUCTIVE, "Zhang, Xiang & Gong, Learning a deep embedding model, CVPR", 2017, 5),
+    "RelationNetwork": Card("RelationNetwork", INDUCTIVE, "Sung et al., Learning to compare, CVPR", 2018, 8),
+    "SP-AEN": Card("SPAEN", INDUCTIVE, "Chen et al., Semantics-preserving adversarial embedding networks, CVPR", 2018, 13),
+    "PSR": Card("PSR", INDUCTIVE, "Annadani & Biswas, Preserving semantic relations, CVPR", 2018, 7),
+    "f-CLSWGAN": Card("FCLSWGAN", INDUCTIVE, "Xian et al., Feature generating networks, CVPR", 2018, 49),
+    "CN-ZSL": Card("CNZSL", INDUCTIVE, "Skorokhodov & Elhoseiny, Class normalization for zero-shot learning, ICLR", 2021, 5),
+    "CVC": Card("CVC", INDUCTIVE, _CVC, 2019, 33),
+    "Foresight": Card("Foresight", INDUCTIVE, "sightunseen: an infinitely wide generator of Gaussian classes", 2026, 1),
+    "Projection": Card("Projection", INDUCTIVE, _CVC, 2019, 60, ablation=True),
+    "ALE-tran": Card("ALE", TRANSDUCTIVE, "Xian et al., Zero-shot learning: a comprehensive evaluation, TPAMI", 2018, 3),
+    "GFZSL-tran": Card("GFZSL", TRANSDUCTIVE, "Verma & Rai, A simple exponential family framework, ECML", 2017, 4),
+    "DSRL": Card("DSRL", TRANSDUCTIVE, "Ye & Guo, Discriminative semantic representation learning, CVPR", 2017, 7),
+    "QFSL": Card("QFSL", TRANSDUCTIVE, "Song et al., Transductive unbiased embedding, CVPR", 2018, 9),
+    "CVC-tran-XE": Card("CVC", TRANSDUCTIVE, _CVC, 2019, 60, {"loss": "xe"}),
+    "CVC-tran-GXE": Card("CVC", TRANSDUCTIVE, _CVC, 2019, 61, {"loss": "gxe"}),
+    "Foresight-tran": Card("Foresight", TRANSDUCTIVE, "sightunseen: the same, adapted by EM", 2026, 3),
+}
+
+
+def card_of(name: str) -> Card:
+    """The card of this name; another is an error."""
+    if name not in CARDS:
+        raise SettingsError(f"there is no method '{name}'; there are {', '.join(CARDS)}. See: sightunseen methods")
+    return CARDS[name]

@@ -1,0 +1,1 @@
+"""Foresight: the default method, in closed form."""

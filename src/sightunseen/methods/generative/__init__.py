@@ -1,0 +1,1 @@
+"""Methods that generate image features of unseen classes and train a classifier on them."""

@@ -1,0 +1,1 @@
+"""Choosing hyperparameters on validation classes, and measuring models."""

@@ -1,0 +1,165 @@
+"""The study of Foresight: which jobs it has, and tables of outcomes that were made up."""
+
+import statistics
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from sightunseen.benchmark.ingredients import NOISES, PARTS, SCALINGS, SHRINKAGES, study_plan, study_tables
+from sightunseen.benchmark.paper_ablation import ablation_tables
+from sightunseen.benchmark.plan import DataEntry, Job
+from sightunseen.benchmark.result_tables import Table
+from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
+from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.methods import METHODS, Foresight
+from sightunseen.methods.catalogue import CARDS
+
+BIRDS = DataEntry("xlsa17/data/CUB", features="res50")
+NUMBERS = ("T1", "U", "S", "H", "AUSUC", "U_plain", "S_plain", "H_plain")
+
+
+def outcome(job: Job, t1: float, state: str = DONE, semantics: str = "att") -> Outcome:
+    """What a run would have stored: on validation classes ten less than on test data, adapted five less."""
+    card = CARDS[job.method.name]
+    settings = METHODS[card.estimator](**job.method.settings).get_params()
+    space = METHODS[card.estimator].search_space if job.method.search is None else job.method.search
+    identity = {
+        "data": {"semantics": semantics},
+        "method": {"name": card.estimator, "settings": {**settings, "seed": job.seed}},
+        "setting": card.setting,
+        "search": {name: values for name, values in space.items() if name not in job.method.settings},
+        "adaptation": dict(job.method.adaptation),
+        "seed": job.seed,
+    }
+    shown = {
+        "data": job.data.name,
+        "published_name": "CUB",
+        "backbone": "",
+        "method": job.method.name,
+        "label": job.method.shown,
+        "setting": card.setting,
+        "selection": job.selection,
+        "seed": job.seed,
+    }
+    if state != DONE:
+        return Outcome(state, identity, shown, "no memory")
+    below, h = (5, 25.0) if card.setting == "transductive" else (10, 20.0)
+    selection = {"validation": {"T1": t1 - below, "H_at_best_penalty": h, "AUSUC": 1.0}}
+    results = dict.fromkeys(NUMBERS, 30.0) | {"T1": t1, "H_plain": 7.0}
+    return Outcome(DONE, identity, shown, record={"results": results, "selection": selection}, seconds=2.0)
+
+
+def outcomes(seeds: int = 2, **options: Any) -> Iterator[Outcome]:
+    """T1 is 40, and its seed more."""
+    for job in study_plan(BIRDS, 150, seeds).jobs():
+        yield outcome(job, 40.0 + job.seed, **options)
+
+
+def lines(table: Table) -> dict[str, dict[str, str]]:
+    return {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+
+
+# -- the plan --------------------------------------------------------------------------------------------------------------
+
+
+def test_no_job_stands_there_twice_and_all_can_be_meant() -> None:
+    plan = study_plan(BIRDS, 150, 1)
+    seen = set()
+    for method in plan.methods:
+        kind = METHODS[CARDS[method.name].estimator]
+        for name, values in (method.search or {}).items():
+            assert name not in method.settings, method.shown
+            for value in values:
+                kind(**method.settings, **{name: value}).check_settings()
+        kind(**method.settings).check_settings()
+        assert set(method.adaptation) <= set(Foresight.adaptation_defaults())
+        seen.add(str((method.name, sorted(method.settings.items()), method.search, method.adaptation)))
+    assert len(seen) == len(plan.methods)
+    assert len(plan.jobs()) == len(plan.methods)
+
+
+def test_every_ingredient_is_taken_away_alone() -> None:
+    rows, _ = PARTS["one ingredient at a time"]
+    variants = [row for row in rows if row.name == "Foresight"]
+    assert variants[0].settings == {}
+    assert all(len(row.settings) == 1 for row in variants[1:])
+    assert {name for row in variants for name in row.settings} == set(Foresight().get_params()) - {"seen_penalty"}
+
+
+def test_the_way_adds_one_thing_a_step() -> None:
+    rows, _ = PARTS["from ridge regression to Foresight"]
+    whole = {**Foresight.search_space, **{name: [value] for name, value in Foresight().get_params().items()}}
+    tried = [
+        {**whole, **(row.search or Foresight.search_space), **{name: [value] for name, value in row.settings.items()}}
+        for row in rows
+    ]
+    for before, after in pairwise(tried[:-1]):
+        assert sum(list(before[name]) != list(after[name]) for name in before) == 1
+    first = {"feature_scaling": ["none"], "generator": ["linear"], "shrinkage": [1.0]}
+    assert {name: list(tried[0][name]) for name in first} == first
+    assert rows[-1].settings == {}
+    assert rows[-1].search is None
+
+
+def test_it_chooses_from_what_foresight_chooses_from() -> None:
+    space = Foresight.search_space
+    assert (space["feature_scaling"], space["shrinkage"]) == (SCALINGS, SHRINKAGES)
+    assert set(space["noise"]) <= set(NOISES["noise"])
+
+
+def test_shared_settings_are_those_of_cvc() -> None:
+    plan = study_plan(BIRDS, 150, 1, {"n_tasks": 50})
+    with_tasks = {method.shown for method in plan.methods if method.settings.get("n_tasks") == 50}
+    assert with_tasks == {"CVC", "CVC, linear output", "CVC-tran-GXE"}
+    with pytest.raises(SettingsError, match="'output' is varied or chosen"):
+        study_plan(BIRDS, 150, 1, {"output": "relu"})
+
+
+def test_too_few_seen_classes_are_said() -> None:
+    with pytest.raises(DataError, match="at least 4 seen classes; CUB res50 has 3"):
+        study_plan(BIRDS, 3, 1)
+
+
+# -- the tables ------------------------------------------------------------------------------------------------------------
+
+
+def test_validation_and_test_stand_apart() -> None:
+    found = study_tables(reversed(list(outcomes())))
+    assert [table.title for table in found] == [f"CUB res50, att: {title}" for title in PARTS]
+    for table, (entries, note) in zip(found, PARTS.values(), strict=True):
+        rows = lines(table)
+        assert list(rows) == [entry.shown for entry in entries]
+        assert table.notes[0] == note
+        spread = statistics.stdev([40, 41])
+        assert {row["T1 test"] for row in rows.values()} == {f"40.5 ± {spread:.1f}"}
+        assert {row["seeds"] for row in rows.values()} == {"2"}
+        for entry in entries:
+            adapted = CARDS[entry.name].setting == "transductive"
+            assert rows[entry.shown]["T1 val."] == f"{40.5 - (5 if adapted else 10):.1f} ± {spread:.1f}"
+            assert rows[entry.shown]["H val."] == ("25.0 ± 0.0" if adapted else "20.0 ± 0.0")
+            assert rows[entry.shown]["H test"] == "30.0 ± 0.0"
+            assert rows[entry.shown]["H plain"] == "7.0 ± 0.0"
+
+
+def test_other_class_vectors_are_another_study() -> None:
+    found = study_tables([*outcomes(), *outcomes(semantics="sentences")])
+    assert [table.title.split(":")[0] for table in found] == ["CUB res50, att"] * 3 + ["CUB res50, sentences"] * 3
+    assert {row["seeds"] for table in found for row in lines(table).values()} == {"2"}
+
+
+def test_a_failed_job_keeps_its_row_and_its_reason() -> None:
+    first, *rest = study_plan(BIRDS, 150, 1).jobs()
+    table = study_tables([outcome(first, 0.0, FAILED), *(outcome(job, 40.0) for job in rest)])[0]
+    assert lines(table)["Foresight"]["T1 val."] == "-"
+    assert lines(table)["Foresight"]["seeds"] == "0"
+    assert "Foresight: failed: no memory" in table.notes
+
+
+def test_what_is_no_study_has_no_tables() -> None:
+    whole = [one for one in outcomes() if one.shown["label"] in CARDS]
+    skipped = Outcome(SKIPPED, {"skipped": ["CUB", "noise 1", "validation", 0]}, whole[0].shown, "no such file")
+    assert study_tables([]) == []
+    assert study_tables([*whole, skipped]) == []
+    assert ablation_tables(outcomes()) == []

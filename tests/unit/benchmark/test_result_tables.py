@@ -1,0 +1,106 @@
+"""Tables of outcomes: means, deviations and ranks by plain arithmetic; published numbers beside and marked."""
+
+import csv
+import io
+import statistics
+from typing import Any
+
+from sightunseen.benchmark.formats import as_csv, as_latex, as_markdown
+from sightunseen.benchmark.result_tables import Table, tables
+from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
+
+NUMBERS = ("T1", "U", "S", "H", "AUSUC", "U_plain", "S_plain", "H_plain")
+
+
+def outcome(method: str, seed: int, t1: float, h: float, selection: str = "validation", **changes: Any) -> Outcome:
+    shown = {
+        "data": "CUB res50",
+        "published_name": "CUB",
+        "backbone": "ResNet-50",
+        "method": method,
+        "label": method,
+        "setting": "inductive",
+        "selection": selection,
+        "seed": seed,
+        **changes,
+    }
+    identity = {"method": {"name": method, "settings": {"seed": seed}}, "seed": seed, "selection": selection}
+    results = dict.fromkeys(NUMBERS, 10.0) | {"T1": t1, "H": h}
+    return Outcome(DONE, identity, shown, record={"results": results}, seconds=2.0)
+
+
+def column(table: Table, name: str) -> dict[str, str]:
+    place = table.columns.index(name)
+    return {row[0]: row[place] for row in table.rows}
+
+
+OUTCOMES = [
+    *(outcome("ESZSL", seed, t1, 40.0 + seed) for seed, t1 in enumerate([50.0, 52.0, 51.0])),
+    *(outcome("ALE", seed, 48.0, 44.0) for seed in range(3)),
+    outcome("SAE", 0, 30.0, 20.0),
+    outcome("SAE", 0, 60.0, 60.0, selection="oracle"),
+]
+
+
+def test_mean_and_deviation_over_seeds() -> None:
+    (table,) = tables(OUTCOMES, "zsl")
+    shown = column(table, "T1")
+    assert shown["ESZSL"] == f"51.0 ± {statistics.stdev([50, 52, 51]):.1f}"
+    assert shown["ALE"] == "48.0 ± 0.0"
+    assert shown["SAE"] == "30.0"
+    assert column(table, "seeds") == {"ESZSL": "3", "ALE": "3", "SAE": "1", "SAE (oracle)": "1"}
+
+
+def test_ranks_follow_the_setting_and_an_oracle_is_ranked_apart() -> None:
+    by_t1, by_h = tables(OUTCOMES, "zsl")[0], tables(OUTCOMES, "gzsl")[0]
+    assert column(by_t1, "rank") == {"ESZSL": "1", "ALE": "2", "SAE": "3", "SAE (oracle)": "1"}
+    assert column(by_h, "rank") == {"ALE": "1", "ESZSL": "2", "SAE": "3", "SAE (oracle)": "1"}
+    assert [row[0] for row in by_h.rows] == ["ALE", "ESZSL", "SAE", "SAE (oracle)"]
+    assert any("TEST" in note for note in by_h.notes)
+
+
+def test_published_numbers_stand_beside_and_another_backbone_is_marked() -> None:
+    (table,) = tables(OUTCOMES, "zsl")
+    assert column(table, "T1 pub.")["ESZSL"] == "53.9†"
+    same = [outcome("ESZSL", 0, 50.0, 40.0, backbone="ResNet-101")]
+    assert column(tables(same, "zsl")[0], "T1 pub.")["ESZSL"] == "53.9"
+    own = [outcome("ESZSL", 0, 50.0, 40.0, published_name="my photos")]
+    assert column(tables(own, "zsl")[0], "T1 pub.")["ESZSL"] == "-"
+
+
+def test_inductive_and_transductive_methods_stand_apart() -> None:
+    found = tables([*OUTCOMES, outcome("ALE-tran", 0, 55.0, 50.0, setting="transductive")])
+    assert [table.title for table in found] == ["CUB res50, inductive", "CUB res50, transductive"]
+
+
+def test_what_failed_or_was_skipped_is_said() -> None:
+    failed = Outcome(
+        FAILED, {"method": {"name": "SJE", "settings": {}}, "seed": 0}, OUTCOMES[0].shown | {"label": "SJE"}, "no memory"
+    )
+    skipped = Outcome(SKIPPED, {"skipped": ["x"]}, OUTCOMES[0].shown | {"label": "DEM"}, "no such file")
+    (table,) = tables([*OUTCOMES, failed, skipped])
+    assert "SJE: failed: no memory" in table.notes
+    assert "DEM: skipped: no such file" in table.notes
+    assert column(table, "T1")["SJE"] == "-"
+
+
+def test_another_version_of_a_method_is_not_averaged_with_the_first() -> None:
+    first = outcome("ESZSL", 0, 20.0, 10.0)
+    identity = {**first.identity, "method": {"name": "ESZSL", "version": 2, "settings": {}}}
+    newer = Outcome(DONE, identity, first.shown, record=first.record)
+    (table,) = tables([*OUTCOMES, newer], "zsl")
+    assert sorted(row[2] for row in table.rows if row[0] == "ESZSL") == ["20.0", "51.0 ± 1.0"]
+
+
+def test_formats_hold_the_same_cells() -> None:
+    found = tables(OUTCOMES)
+    rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert [row["method"] for row in rows] == [row[0] for row in found[0].rows]
+    assert rows[0]["T1"] == found[0].rows[0][2]
+    lines = as_markdown(found).splitlines()
+    assert lines[0] == "### CUB res50, inductive"
+    assert lines[4].split(" | ")[0] == f"| {found[0].rows[0][0]}"
+    latex = as_latex(found)
+    assert latex.count(r"\\") == len(found[0].rows) + 1
+    assert "±" not in latex
+    assert "†" not in latex

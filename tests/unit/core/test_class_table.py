@@ -1,0 +1,218 @@
+"""The class table: rows are found by label, and every mistake is an error that names it."""
+
+import numpy as np
+import pytest
+
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.errors import DataError
+
+LABELS = ["zebra", "okapi", "tapir", "cat"]
+ATTRIBUTES = np.array([[1.0, 1.0, 0.5], [0.25, 1.0, 0.0], [0.0, 0.75, 0.0], [0.0, 0.0, 1.0]])
+WORDS = np.array([[3.0, 1.0], [4.0, 1.0], [5.0, 9.0], [2.0, 6.0]])
+NAMES = ["stripes", "hooves", "whiskers"]
+
+
+@pytest.fixture
+def table() -> ClassTable:
+    return ClassTable(LABELS, {"attributes": ATTRIBUTES, "words": WORDS}, {"attributes": NAMES})
+
+
+def test_vectors_come_in_the_order_asked_for_repeats_and_all(table: ClassTable) -> None:
+    np.testing.assert_array_equal(table.vectors_of(["cat", "zebra", "cat"]), ATTRIBUTES[[3, 0, 3]])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_the_rows_never_matters(seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(4)
+    mixed = ClassTable(np.array(LABELS)[order], ATTRIBUTES[order])
+    np.testing.assert_array_equal(mixed.vectors_of(LABELS), ATTRIBUTES)
+    np.testing.assert_array_equal(mixed.labels[mixed.rows_of(LABELS)], LABELS)
+
+
+def test_numbers_are_labels_too_and_are_not_positions() -> None:
+    table = ClassTable([2, 0, 1], [[2.0], [0.0], [1.0]])
+    np.testing.assert_array_equal(table.vectors_of(np.array([0, 1, 2])), [[0.0], [1.0], [2.0]])
+    assert 1 in table
+    assert 3 not in table
+
+
+def test_a_label_is_in_the_table_or_not(table: ClassTable) -> None:
+    assert "okapi" in table
+    assert "otter" not in table
+    assert 0 not in table
+
+
+def test_the_first_semantics_are_in_use_and_others_can_be(table: ClassTable) -> None:
+    np.testing.assert_array_equal(table.vectors, ATTRIBUTES)
+    assert table.attribute_names == tuple(NAMES)
+    words = table.using("words")
+    np.testing.assert_array_equal(words.vectors_of(["tapir", "zebra"]), WORDS[[2, 0]])
+    assert words.attribute_names is None
+    assert words.using("attributes").attribute_names == tuple(NAMES)
+
+
+def test_using_leaves_the_table_as_it_was(table: ClassTable) -> None:
+    table.using("words")
+    assert table.use == "attributes"
+
+
+def test_the_semantics_in_use_can_be_said_at_once() -> None:
+    table = ClassTable(LABELS, {"attributes": ATTRIBUTES, "words": WORDS}, ["x", "y"], use="words")
+    np.testing.assert_array_equal(table.vectors, WORDS)
+    assert table.attribute_names == ("x", "y")
+
+
+def test_only_keeps_the_order_asked_for_all_semantics_and_names(table: ClassTable) -> None:
+    few = table.using("words").only(["tapir", "zebra"])
+    assert few.labels.tolist() == ["tapir", "zebra"]
+    assert few.use == "words"
+    np.testing.assert_array_equal(few.vectors, WORDS[[2, 0]])
+    np.testing.assert_array_equal(few.using("attributes").vectors, ATTRIBUTES[[2, 0]])
+    assert few.using("attributes").attribute_names == tuple(NAMES)
+    assert "okapi" not in few
+
+
+def test_extended_finds_old_and_new_classes_in_the_semantics_in_use(table: ClassTable) -> None:
+    more = table.using("words").extended(ClassTable(["otter"], [[7.0, 8.0]]))
+    np.testing.assert_array_equal(more.vectors_of(["otter", "zebra"]), [[7.0, 8.0], WORDS[0]])
+    assert more.use == "words"
+    assert "otter" not in table
+
+
+def test_extended_keeps_the_attribute_names(table: ClassTable) -> None:
+    assert table.extended(ClassTable(["otter"], [[0, 0, 1]])).attribute_names == tuple(NAMES)
+
+
+def test_extended_never_mixes_up_named_attributes_in_another_order(table: ClassTable) -> None:
+    other = ClassTable(["otter"], [[9.0, 8.0, 7.0]], NAMES[::-1])
+    try:
+        found = table.extended(other).vectors_of(["otter"])
+    except DataError:
+        return  # refusing is as good
+    np.testing.assert_array_equal(found, [[7.0, 8.0, 9.0]])
+
+
+def test_from_mapping_is_the_table_of_its_items() -> None:
+    table = ClassTable.from_mapping({"b": [1, 2], "a": np.array([3.0, 4.0])}, ["x", "y"])
+    np.testing.assert_array_equal(table.vectors_of(["a", "b"]), [[3, 4], [1, 2]])
+    assert table.attribute_names == ("x", "y")
+
+
+def test_one_hot_vectors_tell_the_classes_apart_and_nothing_else() -> None:
+    table = ClassTable.one_hot(["b", "a", "b", "c"])
+    assert sorted(table.labels.tolist()) == ["a", "b", "c"]
+    np.testing.assert_array_equal(table.vectors @ table.vectors.T, np.eye(3))
+    np.testing.assert_array_equal(np.sort(table.vectors, axis=1), [[0, 0, 1]] * 3)
+
+
+def test_repr_says_how_many_classes_and_which_semantics(table: ClassTable) -> None:
+    text = repr(table.using("words"))
+    assert all(part in text for part in ("4 classes", "attributes (3)", "words (2)", "using words"))
+
+
+@pytest.mark.parametrize("changed", ["labels", "vectors"])
+def test_what_the_caller_changes_later_does_not_reach_the_table(changed: str) -> None:
+    given = {"labels": np.array(LABELS), "vectors": ATTRIBUTES.copy()}
+    table = ClassTable(**given)
+    given[changed][[0, 1]] = given[changed][[1, 0]]
+    np.testing.assert_array_equal(table.only(["zebra"]).vectors_of(["zebra"]), ATTRIBUTES[:1])
+
+
+def test_the_vectors_of_a_table_cannot_be_changed(table: ClassTable) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        table.vectors[0, 0] = 5
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ClassTable(["a", "b", "a"], np.eye(3)), "'a' stands there more often"),
+        (lambda: ClassTable([1, 2, 2], np.eye(3)), "'2' stands there more often"),
+        (lambda: ClassTable([], np.empty((0, 2))), "needs a list of labels"),
+        (lambda: ClassTable("a", np.eye(1)), "needs a list of labels"),
+        (lambda: ClassTable([["a", "b"]], np.eye(2)), "needs a list of labels"),
+        (lambda: ClassTable(["a"], {}), "at least one kind of semantic vectors"),
+        (
+            lambda: ClassTable(["a", "b"], np.eye(3)),
+            r"'attributes' must have one row for each of the 2 labels; got shape \(3, 3\)",
+        ),
+        (lambda: ClassTable(["a", "b"], [1, 2]), r"got shape \(2,\)"),
+        (
+            lambda: ClassTable(["a", "b"], {"fine": np.eye(2), "short": [[1]]}),
+            r"'short' must have one row .* got shape \(1, 1\)",
+        ),
+        (lambda: ClassTable(["a", "b"], [["x"], ["y"]]), "'attributes' must be a table of numbers"),
+        (lambda: ClassTable(["a", "b"], [[1], [1, 2]]), "'attributes' must be a table of numbers"),
+        (lambda: ClassTable(["a", "b"], np.eye(2), ["one"]), "'attributes' has 2 dimensions but 1 attribute names"),
+        (
+            lambda: ClassTable(["a"], {"u": [[1]], "v": [[1, 2]]}, {"v": list("pqr")}),
+            "'v' has 2 dimensions but 3 attribute names",
+        ),
+        (lambda: ClassTable(["a"], {"u": [[1]], "v": [[2]]}, use="w"), "no semantics called 'w' .* it has u, v"),
+        (lambda: ClassTable(["a"], {"u": [[1]]}).using("w"), "no semantics called 'w'"),
+        (lambda: ClassTable(["a"], {"u": [[1]]}, {"w": ["x"]}), "'w'"),
+        (lambda: ClassTable(["a", 1], np.eye(2)), "label"),
+        (lambda: ClassTable.from_mapping({}), "mapping of labels to vectors is empty"),
+        (lambda: ClassTable.from_mapping({"a": [1], "b": [1, 2, 3]}), r"found lengths \[1, 3\]"),
+        (lambda: ClassTable.from_mapping({"a": 1, "b": 2}), "must have one row"),
+        (lambda: ClassTable.from_mapping({"a": ["much"], "b": ["little"]}), "number"),
+    ],
+    ids=[
+        "repeated label",
+        "repeated number",
+        "no labels",
+        "one bare label",
+        "labels in two dimensions",
+        "no semantics",
+        "too many rows",
+        "vectors in one dimension",
+        "second semantics too short",
+        "text for numbers",
+        "ragged rows",
+        "too few names",
+        "too many names",
+        "unknown use",
+        "using unknown",
+        "names of unknown semantics",
+        "text and numbers as labels",
+        "empty mapping",
+        "mapping of several lengths",
+        "mapping to bare numbers",
+        "mapping to text",
+    ],
+)
+def test_a_table_that_makes_no_sense_is_refused_with_the_reason(make, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("ask", ["rows_of", "vectors_of", "only"])
+def test_a_label_without_a_vector_is_named(table: ClassTable, ask: str) -> None:
+    with pytest.raises(DataError, match=r"^'otter' has no semantic vector; 4 classes do .*Add the missing classes"):
+        getattr(table, ask)(["zebra", "otter", "otter"])
+
+
+def test_of_many_missing_labels_the_first_few_are_named(table: ClassTable) -> None:
+    with pytest.raises(DataError, match=r"^'a', 'b', 'c' and 2 more have no semantic vector"):
+        table.vectors_of(list("edcba"))
+
+
+def test_only_refuses_no_labels_and_repeated_ones(table: ClassTable) -> None:
+    with pytest.raises(DataError, match="needs a list of labels"):
+        table.only([])
+    with pytest.raises(DataError, match="'cat' stands there more often"):
+        table.only(["cat", "cat"])
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (ClassTable(["otter", "cat"], np.eye(2, 3)), "'cat' already stand in the class table"),
+        (ClassTable(["otter"], [[1.0, 2.0]]), r"vectors of length 3 \('attributes'\); got 2"),
+        (ClassTable([7], [[1.0, 2.0, 3.0]]), "label"),
+    ],
+    ids=["known label", "other length", "a number among names"],
+)
+def test_classes_that_do_not_fit_cannot_be_added(table: ClassTable, other: ClassTable, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        table.extended(other)

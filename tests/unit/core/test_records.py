@@ -1,0 +1,94 @@
+"""The run record: JSON there and back, and refused where it cannot be what it says."""
+
+import dataclasses
+import json
+import platform
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from sightunseen.core.errors import ModelError
+from sightunseen.core.records import RunRecord
+
+
+@pytest.fixture
+def record() -> RunRecord:
+    return RunRecord(
+        kind="adapt",
+        method="CVC",
+        settings={"n_tasks": 100, "learning_rate": 1e-3, "clip_norm": None},
+        seed=7,
+        protocol="honest",
+        data={"name": "Tiere, südlich", "sources": {"res101.mat": "ab12"}},
+        selection={"folds": 2, "tried": [{"seen_penalty": 0.5}]},
+        findings=({"level": "WARN", "text": "a"}, {"level": "FAIL", "text": "b"}),
+        results={"T1": 61.25, "S": None},
+        seeds={"seeds": [7, 8], "mean": {"T1": 60.5}},
+        history=({"round": 1, "trusted": 0.3},),
+        parent={"kind": "train"},
+        engine="cpu, float32",
+        wall_seconds=1.5,
+    )
+
+
+def changed(record: RunRecord, **parts: object) -> str:
+    return json.dumps({**json.loads(record.to_json()), **parts})
+
+
+def test_a_record_comes_back_from_json_as_it_was(record: RunRecord) -> None:
+    assert RunRecord.from_json(record.to_json()) == record
+
+
+def test_the_json_has_every_part_under_its_name_sorted_and_readable(record: RunRecord) -> None:
+    content = json.loads(record.to_json())
+    assert list(content) == sorted(field.name for field in dataclasses.fields(RunRecord))
+    assert content["settings"] == {"clip_norm": None, "learning_rate": 0.001, "n_tasks": 100}
+    assert content["findings"] == [{"level": "WARN", "text": "a"}, {"level": "FAIL", "text": "b"}]
+    assert "südlich" in record.to_json()
+
+
+def test_a_record_knows_when_and_with_which_versions_it_was_made(record: RunRecord) -> None:
+    assert timedelta(0) <= datetime.now(UTC) - datetime.fromisoformat(record.created) < timedelta(minutes=1)
+    assert record.versions["python"] == platform.python_version()
+    assert record.versions["numpy"] == np.__version__
+    assert set(record.versions) == {"python", "sightunseen", "torch", "numpy", "scikit-learn"}
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_json_does_not_have_is_not_written(record: RunRecord, number: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        dataclasses.replace(record, results={"H": number}).to_json()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '"words"'])
+def test_what_is_no_record_is_refused(text: str) -> None:
+    with pytest.raises(ModelError, match="not a run record"):
+        RunRecord.from_json(text)
+
+
+@pytest.mark.parametrize("version", [0, 3, 99, None, "1"])
+def test_a_record_of_another_version_is_refused_by_its_number(record: RunRecord, version: object) -> None:
+    with pytest.raises(ModelError, match=f"version {version}; this sightunseen reads 1 and 2"):
+        RunRecord.from_json(changed(record, record_version=version))
+
+
+def test_a_record_of_version_1_is_read_as_one_without_seeds_and_engine(record: RunRecord) -> None:
+    content = json.loads(changed(record, record_version=1))
+    del content["seeds"], content["engine"]
+    assert RunRecord.from_json(json.dumps(content)) == dataclasses.replace(record, seeds={}, engine="", record_version=1)
+
+
+@pytest.mark.parametrize("part", ["kind", "settings", "findings", "history"])
+def test_a_record_without_one_of_its_parts_is_refused(record: RunRecord, part: str) -> None:
+    content = json.loads(record.to_json())
+    del content[part]
+    with pytest.raises(ModelError, match=f"damaged: .*{part}"):
+        RunRecord.from_json(json.dumps(content))
+
+
+def test_a_record_with_an_unknown_or_impossible_part_is_refused(record: RunRecord) -> None:
+    with pytest.raises(ModelError, match=r"damaged: .*mood"):
+        RunRecord.from_json(changed(record, mood="good"))
+    with pytest.raises(ModelError, match="damaged"):
+        RunRecord.from_json(changed(record, findings=None))

@@ -1,0 +1,262 @@
+"""The cache: keyed by content, memory-mapped, and never in the way."""
+
+import contextlib
+import hashlib
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sightunseen.core.errors import DataError
+from sightunseen.data import content_cache as cache
+from sightunseen.data.content_cache import cache_folder, cached_arrays, content_fingerprint
+from sightunseen.data.gbu import load_gbu
+
+LONG_AGO = 1_000_000_000 * 10**9  # in nanoseconds: 2001
+
+
+class Conversion:
+    """Doubles the bytes of a file and counts how often it was asked to."""
+
+    __name__ = "doubled"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, path: Path) -> dict[str, Any]:
+        self.calls += 1
+        numbers = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+        return {"doubled": 2.0 * numbers[:, None], "names": np.array([f"byte {k}" for k in numbers])}
+
+
+@pytest.fixture
+def convert() -> Conversion:
+    return Conversion()
+
+
+@pytest.fixture(autouse=True)
+def _empty(empty_cache: Path) -> None:
+    """Every test starts with an empty cache."""
+
+
+def written(path: Path, content: bytes, time_stamp: int = LONG_AGO) -> Path:
+    path.write_bytes(content)
+    os.utime(path, ns=(time_stamp, time_stamp))
+    return path
+
+
+def assert_doubled(arrays: Any, content: bytes) -> None:
+    assert set(arrays) == {"doubled", "names"}
+    assert arrays["doubled"].tolist() == [[2.0 * number] for number in content]
+    assert arrays["names"].tolist() == [f"byte {number}" for number in content]
+
+
+def entries(folder: Path) -> list[Path]:
+    """The cached conversions; the notes of known fingerprints are not among them."""
+    return [entry for entry in folder.iterdir() if entry.name != "known"]
+
+
+def test_the_second_load_is_equal_and_converts_nothing(tmp_path: Path, convert: Conversion) -> None:
+    path = written(tmp_path / "file", b"abc")
+    first, first_print = cached_arrays(path, convert)
+    second, second_print = cached_arrays(path, convert)
+    assert_doubled(first, b"abc")
+    assert_doubled(second, b"abc")
+    assert first_print == second_print == hashlib.sha256(b"abc").hexdigest()
+    assert convert.calls == 1
+
+
+def test_the_second_load_is_memory_mapped_and_cannot_be_written_to(tmp_path: Path, convert: Conversion) -> None:
+    path = written(tmp_path / "file", b"abc")
+    cached_arrays(path, convert)
+    arrays, _ = cached_arrays(path, convert)
+    assert isinstance(arrays["doubled"], np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        arrays["doubled"][0] = 1
+
+
+def test_a_benchmark_is_read_from_its_files_only_once(birds: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = birds.write(tmp_path / "BIRDS")
+    first = load_gbu(folder)
+    monkeypatch.setattr("sightunseen.data.gbu.read_mat", lambda _: pytest.fail("the .mat file was read again"))
+    second = load_gbu(folder)
+    assert isinstance(second.features, np.memmap)
+    np.testing.assert_array_equal(second.features, birds.X)
+    np.testing.assert_array_equal(second.labels, first.labels)
+    np.testing.assert_array_equal(second.classes.vectors, birds.vectors["att"])
+    np.testing.assert_array_equal(second.image_names, first.image_names)
+    assert second.sources == first.sources
+
+
+def test_the_same_content_under_another_name_is_known(tmp_path: Path, convert: Conversion) -> None:
+    cached_arrays(written(tmp_path / "one", b"abc"), convert)
+    arrays, _ = cached_arrays(written(tmp_path / "two", b"abc", LONG_AGO + 1), convert)
+    assert_doubled(arrays, b"abc")
+    assert convert.calls == 1
+
+
+def test_another_conversion_of_the_same_content_is_another_entry(tmp_path: Path, convert: Conversion) -> None:
+    def tripled(path: Path) -> dict[str, Any]:
+        return {"tripled": np.array([3.0])}
+
+    path = written(tmp_path / "file", b"abc")
+    cached_arrays(path, convert)
+    assert cached_arrays(path, tripled)[0]["tripled"].tolist() == [3.0]
+    assert_doubled(cached_arrays(path, convert)[0], b"abc")
+
+
+@pytest.mark.parametrize(
+    ("content", "time_stamp"),
+    [(b"abcd", LONG_AGO), (b"xyz", LONG_AGO + 1)],
+    ids=["of another size", "of another time"],
+)
+def test_changed_content_is_noticed(tmp_path: Path, convert: Conversion, content: bytes, time_stamp: int) -> None:
+    path = written(tmp_path / "file", b"abc")
+    cached_arrays(path, convert)
+    arrays, fingerprint = cached_arrays(written(path, content, time_stamp), convert)
+    assert_doubled(arrays, content)
+    assert fingerprint == hashlib.sha256(content).hexdigest()
+
+
+def test_content_changed_within_the_same_tick_is_noticed(tmp_path: Path, convert: Conversion) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")
+    now = path.stat().st_mtime_ns
+    cached_arrays(path, convert)
+    arrays, fingerprint = cached_arrays(written(path, b"xyz", now), convert)
+    assert_doubled(arrays, b"xyz")
+    assert fingerprint == hashlib.sha256(b"xyz").hexdigest()
+
+
+def test_the_fingerprint_of_an_old_file_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "file", b"abc")
+    content_fingerprint(path)
+    monkeypatch.setattr(cache, "sha256_of", lambda _: pytest.fail("the file was read again"))
+    assert content_fingerprint(path) == hashlib.sha256(b"abc").hexdigest()
+
+
+@pytest.mark.parametrize("garbage", ["", "{", "[]", "{}", '{"signature": 1}'])
+def test_a_broken_note_of_a_fingerprint_is_ignored(tmp_path: Path, empty_cache: Path, garbage: str) -> None:
+    path = written(tmp_path / "file", b"abc")
+    content_fingerprint(path)
+    (note,) = (empty_cache / "known").iterdir()
+    note.write_text(garbage)
+    assert content_fingerprint(path) == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_a_deleted_cache_is_made_again(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
+    path = written(tmp_path / "file", b"abc")
+    before, _ = cached_arrays(path, convert)
+    shutil.rmtree(empty_cache)
+    after, _ = cached_arrays(path, convert)
+    assert_doubled(before, b"abc")  # what was open stays readable
+    assert_doubled(after, b"abc")
+    assert convert.calls == 2
+    assert len(entries(empty_cache)) == 1
+
+
+def test_a_cache_that_cannot_be_written_only_warns(
+    tmp_path: Path, convert: Conversion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a file").write_text("where the folder should be")
+    monkeypatch.setenv("SIGHTUNSEEN_CACHE", str(tmp_path / "a file" / "cache"))
+    for calls in (1, 2):
+        with pytest.warns(UserWarning, match="the cache cannot be used, loading will stay slow: .*a file"):
+            arrays, fingerprint = cached_arrays(written(tmp_path / "file", b"abc"), convert)
+        assert_doubled(arrays, b"abc")
+        assert fingerprint == hashlib.sha256(b"abc").hexdigest()
+        assert convert.calls == calls
+
+
+def truncate(entry: Path) -> None:
+    for file in entry.iterdir():
+        file.write_bytes(file.read_bytes()[:-1])
+
+
+def drop_one_array(entry: Path) -> None:
+    (entry / "doubled.npy").unlink()
+
+
+def drop_all_arrays(entry: Path) -> None:
+    for file in entry.iterdir():
+        file.unlink()
+
+
+def put_a_file_in_its_place(entry: Path) -> None:
+    shutil.rmtree(entry)
+    entry.write_text("not a folder")
+
+
+@pytest.mark.filterwarnings("default::UserWarning")  # a warning is welcome, not needed
+@pytest.mark.parametrize("spoil", [truncate, drop_one_array, drop_all_arrays, put_a_file_in_its_place])
+def test_a_broken_entry_is_made_again(
+    tmp_path: Path, convert: Conversion, empty_cache: Path, spoil: Callable[[Path], None]
+) -> None:
+    path = written(tmp_path / "file", b"abc")
+    cached_arrays(path, convert)
+    (entry,) = entries(empty_cache)
+    spoil(entry)
+    for _ in range(2):
+        assert_doubled(cached_arrays(path, convert)[0], b"abc")
+    assert convert.calls == 2
+
+
+class Trap:
+    """Leaves a trace when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> Any:
+        return open, (str(self.trace), "w")
+
+
+def test_a_pickle_slipped_into_the_cache_is_not_loaded(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
+    path = written(tmp_path / "file", b"abc")
+    cached_arrays(path, convert)
+    (entry,) = entries(empty_cache)
+    (entry / "doubled.npy").write_bytes(pickle.dumps(Trap(tmp_path / "trace")))
+    with contextlib.suppress(ValueError):  # whether it is made again is another test's question
+        cached_arrays(path, convert)
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_failed_conversion_leaves_nothing_behind(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
+    def doubled(path: Path) -> dict[str, Any]:
+        raise DataError("cut short")
+
+    path = written(tmp_path / "file", b"abc")
+    with pytest.raises(DataError, match="cut short"):
+        cached_arrays(path, doubled)
+    assert entries(empty_cache) == []
+    assert_doubled(cached_arrays(path, convert)[0], b"abc")
+
+
+def test_nothing_pickled_is_kept(tmp_path: Path, empty_cache: Path) -> None:
+    def objects(path: Path) -> dict[str, Any]:
+        return {"objects": np.array([{"a": 1}], dtype=object)}
+
+    with pytest.raises(ValueError, match="pickle"):
+        cached_arrays(written(tmp_path / "file", b"abc"), objects)
+    assert entries(empty_cache) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"SIGHTUNSEEN_CACHE": "/one", "XDG_CACHE_HOME": "/two"}, "/one"),
+        ({"XDG_CACHE_HOME": "/two", "HOME": "/three"}, "/two/sightunseen"),
+        ({"HOME": "/three"}, "/three/.cache/sightunseen"),
+    ],
+)
+def test_the_user_says_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str) -> None:
+    for name in ("SIGHTUNSEEN_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert cache_folder() == Path(expected)

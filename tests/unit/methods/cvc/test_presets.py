@@ -1,0 +1,74 @@
+"""The presets: the paper's values as Section 4.2 states them, and settings that the method takes."""
+
+import dataclasses
+
+import pytest
+
+from sightunseen.core.errors import SettingsError
+from sightunseen.methods.cvc.cvc import CVC
+from sightunseen.methods.cvc.presets import PRESETS, preset
+from sightunseen.methods.cvc.transductive import Adaptation
+
+PAPER = {  # Section 4.2: lambda, M
+    "paper-awa1": (1e-4, 32),
+    "paper-awa2": (1e-3, 32),
+    "paper-cub": (1e-3, 32),
+    "paper-sun": (1e-5, 32),
+    "paper-apy": (1e-4, 16),
+}
+
+
+def test_there_is_a_preset_for_each_of_the_papers_data_sets_and_a_fast_one() -> None:
+    assert set(PRESETS) == {"fast", *PAPER}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_training_is_that_of_section_4_2(name: str) -> None:
+    decay, classes_per_task = PAPER[name]
+    stated = {
+        "hidden": 1600,
+        "output": "relu",
+        "learning_rate": 1e-5,
+        "schedule": "constant",
+        "weight_decay": decay,
+        "n_tasks": 1_000_000,
+        "classes_per_task": classes_per_task,
+        "images_per_class": 4,
+    }
+    model = CVC(**preset(name).settings)
+    assert {setting: value for setting, value in model.get_params().items() if setting in stated} == stated
+    assert model.similarity == "cosine"
+    assert model.episodic is True
+    assert model.seen_penalty == 0
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_adapting_is_that_of_section_4_2(name: str) -> None:
+    """50 updates of the pseudo labels (N_r), one every 10,000 iterations (N_i), gamma 1.2, q 0.5; the rest as in training."""
+    decay, classes_per_task = PAPER[name]
+    stated = {
+        "rounds": 50,
+        "tasks_per_round": 10_000,
+        "threshold": 1.2,
+        "q": 0.5,
+        "loss": "gxe",
+        "peakiness": "probability",
+        "best_per_class": 0,
+        "learning_rate": 1e-5,
+        "schedule": "constant",
+        "weight_decay": decay,
+        "classes_per_task": classes_per_task,
+        "images_per_class": 4,
+    }
+    found = dataclasses.asdict(Adaptation(**preset(name).adaptation))
+    assert {setting: value for setting, value in found.items() if setting in stated} == stated
+
+
+def test_the_fast_preset_is_the_defaults() -> None:
+    assert CVC(**preset("fast").settings).get_params() == CVC().get_params()
+    assert Adaptation(**preset("fast").adaptation) == Adaptation()
+
+
+def test_an_unknown_preset_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(SettingsError, match=r"no preset 'paper-imagenet'; there are fast, .*paper-apy"):
+        preset("paper-imagenet")

@@ -1,0 +1,66 @@
+"""Perceptrons: their layers, their first weights, and tasks drawn for them."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from sightunseen.core.errors import SettingsError
+from sightunseen.methods.shared.networks import Perceptron
+from sightunseen.methods.shared.objectives import TaskObjective
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(("activation", "last"), [("relu", "linear"), ("tanh", "relu"), ("leaky relu", "sigmoid")])
+def test_every_layer_is_affine_with_its_activation(activation: str, last: str) -> None:
+    plain = {
+        "linear": lambda v: v,
+        "relu": lambda v: max(v, 0.0),
+        "tanh": math.tanh,
+        "leaky relu": lambda v: v if v > 0 else 0.2 * v,
+        "sigmoid": lambda v: 1 / (1 + math.exp(-v)),
+    }
+    network = Perceptron((3, 5, 4, 2), seeded(), activation, last).double()
+    values = [0.3, -1.2, 2.0]
+    found = network(torch.tensor(values, dtype=torch.float64)).tolist()
+    for k, layer in enumerate(network.layers):
+        weights, biases = layer.weight.tolist(), layer.bias.tolist()
+        sums = [sum(w * v for w, v in zip(row, values, strict=True)) + b for row, b in zip(weights, biases, strict=True)]
+        values = [plain[last if k == 2 else activation](v) for v in sums]
+    assert found == pytest.approx(values, rel=1e-12)
+
+
+def test_first_weights_follow_from_the_seed_alone_and_have_the_deviation_of_he() -> None:
+    before = torch.random.get_rng_state()
+    one, same, other = (Perceptron((400, 300, 10), seeded(seed)) for seed in (0, 0, 1))
+    torch.manual_seed(5)
+    assert all(
+        torch.equal(a, b) for a, b in zip(one.parameters(), Perceptron((400, 300, 10), seeded()).parameters(), strict=True)
+    )
+    torch.random.set_rng_state(before)
+    assert torch.equal(one.layers[0].weight, same.layers[0].weight)
+    assert not torch.equal(one.layers[0].weight, other.layers[0].weight)
+    assert float(one.layers[0].weight.detach().std()) == pytest.approx(math.sqrt(2 / 400), rel=0.02)
+    assert not any(layer.bias.any() for layer in one.layers)
+
+
+def test_an_unknown_activation_is_named() -> None:
+    with pytest.raises(SettingsError, match="activation"):
+        Perceptron((2, 2), seeded(), "swish")
+
+
+def test_a_task_has_images_of_its_classes_side_by_side() -> None:
+    places = torch.arange(60) % 6
+    objective = TaskObjective([Perceptron((2, 3), seeded())], torch.zeros(6, 2), torch.zeros(60, 3), places, 4, 3, seed=0)
+    drawn = objective.draw(5, 7)
+    assert drawn["classes"].shape == (7, 4)
+    for classes, rows, labels in zip(drawn["classes"], drawn["rows"], drawn["labels"], strict=True):
+        assert len(set(classes.tolist())) == 4
+        assert len(set(rows.tolist())) == 12
+        np.testing.assert_array_equal(places[rows], classes[labels])
+    again = objective.draw(8, 2)  # tasks 8 and 9 are the fourth and fifth of those above
+    assert all(torch.equal(again[name], drawn[name][3:5]) for name in drawn)

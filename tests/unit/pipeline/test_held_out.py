@@ -1,0 +1,80 @@
+"""Adapting to some images of unseen classes and measuring on others."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sightunseen.core.dataset import ZeroShotDataset, apart
+from sightunseen.core.errors import SettingsError
+from sightunseen.methods import Foresight
+from sightunseen.pipeline import AdaptationSpecification, adapt
+from sightunseen.selection.choice import search_space
+from sightunseen.selection.evaluation import evaluate
+from sightunseen.selection.on_validation import choose_adaptation_on_validation
+
+
+@pytest.fixture(scope="module")
+def model(small_world: ZeroShotDataset) -> Foresight:
+    return Foresight(noise=0.2).fit(small_world.train.X, small_world.train.y, small_world.classes)
+
+
+def test_images_held_out_have_no_part_in_the_adapted_model(
+    model: Foresight, small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
+    held = apart(small_world, 0.5)[1].test_unseen_rows
+    features = small_world.features.copy()
+    features[held] = 7.0
+    others = replace(small_world, features=features)
+    adapted, again = (
+        adapt(AdaptationSpecification(search={}, hold_out=0.5), model, data, tmp_path) for data in (small_world, others)
+    )
+    X = small_world.test_seen.X
+    np.testing.assert_array_equal(adapted.decision_function(X), again.decision_function(X))
+    assert adapted.record_.results != again.record_.results
+
+
+def test_results_are_those_of_the_images_held_out(model: Foresight, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    adapted = adapt(AdaptationSpecification(search={}, hold_out=0.25), model, small_world, tmp_path)
+    on = apart(small_world, 0.25)[1]
+    assert adapted.record_.results == evaluate(adapted, on).results()
+    assert adapted.record_.settings["hold_out"] == 0.25
+
+
+def test_the_rehearsal_measures_on_images_it_did_not_adapt_to(
+    model: Foresight, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: list[np.ndarray] = []
+    plain = Foresight.adapt
+    monkeypatch.setattr(Foresight, "adapt", lambda self, X, *rest, **others: met.append(X) or plain(self, X, *rest, **others))
+    measured: list[np.ndarray] = []
+    monkeypatch.setattr(
+        "sightunseen.selection.search.measure", lambda adapted, part: measured.append(part.test_unseen.X) or MEASURED
+    )
+    choose_adaptation_on_validation(model, small_world, {}, {}, n_folds=1, hold_out=0.5)
+    (adapted_to,), (on,) = met, measured
+    assert not {row.tobytes() for row in adapted_to} & {row.tobytes() for row in on}
+    fold = small_world.validation_folds()[0]
+    assert len(adapted_to) + len(on) == len(fold.test_unseen)
+
+
+MEASURED = {
+    **dict.fromkeys(("T1", "H_at_best_penalty", "AUSUC", "best_penalty"), 1.0),
+    "calibration": {"temperature": 1.0, "ECE": 0.0, "ECE_before": 0.0},
+}
+
+
+def test_nothing_can_be_held_out_of_images_given_by_hand(
+    model: Foresight, small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match="held out"):
+        adapt(AdaptationSpecification(hold_out=0.5), model, small_world, tmp_path, small_world.test_unseen.X)
+
+
+def test_what_is_fixed_is_not_searched_and_what_is_asked_for_replaces_the_default() -> None:
+    default = {"noise": (0.1, 0.3), "shrinkage": (0.1, 0.9)}
+    assert search_space(default, {}) == {"noise": [0.1, 0.3], "shrinkage": [0.1, 0.9]}
+    assert search_space(default, {"noise": 1.0}) == {"shrinkage": [0.1, 0.9]}
+    assert search_space(default, {}, {"generator": ["wide"]}) == {"generator": ["wide"]}
+    assert search_space(default, {}, {}) == {}

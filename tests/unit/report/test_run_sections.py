@@ -1,0 +1,163 @@
+"""Whether a model can be trusted, how it was trained, and its record: from records that were made up."""
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from sightunseen.analysis.reruns import Reruns, Watched
+from sightunseen.core.records import RunRecord
+from sightunseen.data.doctor import FAIL, PASS, WARN, Finding
+from sightunseen.methods import ESZSL
+from sightunseen.report.page import DataTable, Note, Verbatim
+from sightunseen.report.run_sections import record_section, training_section, trust_section
+
+RECORD = RunRecord("train", "ESZSL", {"feature_penalty": 1.0, "note": "<b>"}, 0, "honest", {"name": "birds"})
+
+
+def with_record(record: RunRecord | None = RECORD, **changes: Any) -> ESZSL:
+    model = ESZSL()
+    model.record_ = None if record is None else replace(record, **changes)
+    return model
+
+
+def notes(model: ESZSL, **others: Any) -> list[tuple[str, str]]:
+    return [(block.level, block.text) for block in trust_section(model, **others).blocks if isinstance(block, Note)]
+
+
+def tables(blocks: Any) -> dict[str, DataTable]:
+    return {block.name: block for block in blocks if isinstance(block, DataTable)}
+
+
+# -- trust -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "level", "words"),
+    [
+        (with_record(), PASS, "chosen on validation classes"),
+        (with_record(protocol="paper"), WARN, "chosen on the TEST images"),
+        (with_record(None), WARN, "no run record"),
+    ],
+    ids=["honest", "paper", "no record"],
+)
+def test_how_it_was_chosen_decides_whether_to_trust_it(model: ESZSL, level: str, words: str) -> None:
+    ((found, text),) = notes(model)
+    assert found == level
+    assert words in text
+
+
+@pytest.mark.parametrize(("alike", "level"), [(1.0, PASS), (0.995, WARN), (0.5, WARN)])
+def test_a_model_that_cannot_be_made_again_is_warned_of(alike: float, level: str) -> None:
+    _, (found, text) = notes(with_record(), alike=alike)
+    assert found == level
+    assert f"{100 * alike:.1f}% of the images" in text
+
+
+def finding(level: str, check: str, repaired: bool = False) -> Finding:
+    return Finding(check, level, f"what of {check}", "", f"remedy of {check}", repaired)
+
+
+def test_findings_stand_worst_first_with_what_to_do() -> None:
+    found = [finding(PASS, "a"), finding(WARN, "b"), finding(FAIL, "c", repaired=True), finding(PASS, "d")]
+    table = tables(trust_section(with_record(), found).blocks)["findings"]
+    assert table.columns["level"] == [FAIL, WARN, PASS, PASS]
+    assert table.columns["check"] == ["c", "b", "a", "d"]
+    assert table.columns["finding"][0] == "what of c (repaired)"
+    assert table.columns["what to do"] == ["remedy of c", "remedy of b", "", ""]
+    assert not table.folded
+
+
+def test_where_all_passed_findings_are_folded() -> None:
+    table = tables(trust_section(with_record(), [finding(PASS, "a")]).blocks)["findings"]
+    assert table.folded
+    assert "all PASS" in table.title
+    assert not tables(trust_section(with_record()).blocks)
+
+
+def test_every_seed_its_mean_and_its_deviation() -> None:
+    results = [{"T1": 50.0, "H": 40.0}, {"T1": 52.0, "H": 40.0}]
+    seeds = {"seeds": [0, 1], "results": results, "mean": {"T1": 51.0, "H": 40.0}, "std": {"T1": 1.4142, "H": 0.0}}
+    table = tables(trust_section(with_record(seeds=seeds)).blocks)["seeds"]
+    assert table.rows == [("0", "50.0", "40.0"), ("1", "52.0", "40.0"), ("mean", "51.0", "40.0"), ("± std", "1.4", "0.0")]
+
+
+# -- training --------------------------------------------------------------------------------------------------------------
+
+
+def point(h: float, tasks: int | None = None) -> dict[str, Any]:
+    numbers = {"T1": h + 1, "U": h, "S": h, "H": h, "AUSUC": h, "best_penalty": 0.5, "H_at_best_penalty": h + 2}
+    return numbers if tasks is None else {"tasks": tasks, "loss": 1.0, **numbers}
+
+
+def test_settings_that_were_tried_are_shown_at_their_best() -> None:
+    tried = [
+        {"settings": {"q": 0.5}, "points": [point(30, 10), point(33, 20)]},
+        {"settings": {"q": 0.7}, "points": [point(41, 10), point(40, 20)]},
+    ]
+    selection = {"folds": [{}], "tried": tried, "chosen": {"q": 0.7, "tasks": 1000, "seen_penalty": 0.5}}
+    curve, table = training_section(with_record(selection=selection), Reruns()).blocks
+    assert curve.name == "validation-curve"
+    assert curve.columns["H"] == [41, 40]  # of the chosen setting
+    assert "(1,000)" in curve.see
+    assert table.rows == [
+        ("q 0.5", "", "34.0", "33.0", "33.0", "33.0", "35.0", "33.0"),
+        ("q 0.7", "yes", "42.0", "41.0", "41.0", "41.0", "43.0", "41.0"),
+    ]
+
+
+def test_a_closed_form_has_settings_and_no_curve() -> None:
+    tried = [{"settings": {"q": q}, "points": [point(q)]} for q in (1, 2)]
+    selection = {"folds": [{}], "tried": tried, "chosen": {"q": 2, "seen_penalty": 0.5}}
+    (table,) = training_section(with_record(selection=selection), Reruns()).blocks
+    assert isinstance(table, DataTable)
+    assert table.columns["chosen"] == ["", "yes"]
+
+
+def test_where_nothing_was_chosen_there_is_nothing_to_show() -> None:
+    assert training_section(with_record(), Reruns()).blocks == []
+    assert training_section(with_record(None), Reruns()).blocks == []
+    alone = {"folds": [{}], "tried": [{"settings": {}, "points": [point(3)]}], "chosen": {"seen_penalty": 0.5}}
+    assert training_section(with_record(selection=alone), Reruns()).blocks == []
+    by_the_authors = {"tried": [{"settings": {}, "points": [point(30, 10), point(33, 20)]}], "chosen": {"tasks": 20}}
+    assert training_section(with_record(selection=by_the_authors), Reruns()).blocks == []
+
+
+ROUNDS = (
+    {"round": 1, "loss": 2.0, "pool": 10, "changed_labels": 0},
+    {"round": 2, "loss": 1.0, "pool": 20, "changed_labels": 1},
+)
+
+
+def names(model: ESZSL, reruns: Reruns) -> list[str]:
+    return [block.name for block in training_section(model, reruns).blocks]
+
+
+def test_an_adapted_model_shows_its_rounds_and_the_choice_before_them() -> None:
+    tried = [{"settings": {}, "points": [point(30, 10), point(33, 20)]}]
+    trained = replace(RECORD, selection={"folds": [{}], "tried": tried, "chosen": {"tasks": 20}})
+    adapted = with_record(kind="adapt", parent=asdict(trained), history=ROUNDS)
+    assert names(adapted, Reruns()) == ["validation-curve", "self-training"]
+    again = Watched(None, [{**entry, "T1": 50.0, "pool_accuracy": 0.5} for entry in ROUNDS])  # type: ignore[arg-type]
+    (_, figure) = training_section(adapted, Reruns(adaptation=again)).blocks
+    assert figure.columns["T1"] == [50.0, 50.0]  # the rerun knows more
+
+
+def test_a_history_that_is_not_of_rounds_is_no_self_training() -> None:
+    assert names(with_record(kind="adapt", history=(-10.0, -9.5)), Reruns()) == []  # GFZSL's: an objective
+    assert names(with_record(kind="train", history=ROUNDS), Reruns()) == []
+
+
+# -- the record ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_record_is_there_whole() -> None:
+    table, whole = record_section(with_record()).blocks
+    assert table.rows == [("feature_penalty", "1.0"), ("note", "<b>")]
+    assert isinstance(whole, Verbatim)
+    assert RunRecord.from_json(whole.text) == RECORD
+
+
+def test_without_a_record_the_models_own_settings_stand() -> None:
+    (table,) = record_section(with_record(None)).blocks
+    assert dict(table.rows) == {name: str(value) for name, value in ESZSL().get_params().items()}

@@ -1,0 +1,42 @@
+"""The oracle: the best H on the test data, and said to be that."""
+
+from pathlib import Path
+from typing import Any
+
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.methods import CVC, ESZSL
+from sightunseen.selection.evaluation import evaluate
+from sightunseen.selection.on_test import fit_best_on_test
+
+SETTINGS: dict[str, Any] = {"hidden": 32, "initial_scale": 20.0, "n_tasks": 300, "learning_rate": 1e-2, "device": "cpu"}
+
+
+def test_the_oracle_takes_the_best_h_on_test_and_says_so(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    grid = {"feature_penalty": [1e-3, 1.0, 1e6]}
+    ((model, choice),) = fit_best_on_test([ESZSL()], small_world, grid, tmp_path, ["training"])
+    results = {
+        penalty: evaluate(
+            ESZSL(feature_penalty=penalty).fit(small_world.train.X, small_world.train.y, small_world.classes), small_world
+        ).summary()["H"]
+        for penalty in grid["feature_penalty"]
+    }
+    assert results[choice.settings["feature_penalty"]] == max(results.values())
+    assert evaluate(model, small_world).summary()["H"] == max(results.values())
+    assert "TEST" in choice.report["by"]
+    assert choice.seen_penalty is None
+
+
+def test_the_oracle_chooses_the_number_of_tasks_of_a_trained_method(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    ((_, choice),) = fit_best_on_test([CVC(**SETTINGS)], small_world, {}, tmp_path, ["training"])
+    points = choice.report["tried"][0]["points"]
+    assert [point["tasks"] for point in points] == [100, 200, 300]
+    assert choice.stop_after == max(points, key=lambda point: point["H"])["tasks"]
+
+
+def test_the_oracle_returns_the_best_combination_at_its_best_point(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    grid = {"learning_rate": [1e-8, 1e-2]}
+    ((model, choice),) = fit_best_on_test([CVC(**SETTINGS)], small_world, grid, tmp_path, ["training"])
+    points = [point for entry in choice.report["tried"] for point in entry["points"]]
+    assert evaluate(model, small_world).summary()["H"] == max(point["H"] for point in points)
+    assert choice.settings == {"learning_rate": 1e-2}  # the other one hardly learns
+    assert (model.learning_rate, model.n_tasks_) == (1e-2, choice.stop_after)

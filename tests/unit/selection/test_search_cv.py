@@ -1,0 +1,150 @@
+"""``ZeroShotSearchCV``: scikit-learn's manners, class folds, and the same choice as the pipeline."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sightunseen import ZeroShotSearchCV
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.methods import CVC, ESZSL, Foresight
+from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification, adapt, train
+from sightunseen.selection.evaluation import evaluate
+
+GRID = {"feature_penalty": [0.1, 10.0], "semantic_penalty": [0.1, 10.0]}
+
+
+@pytest.fixture(scope="module")
+def fitted(small_world: ZeroShotDataset) -> ZeroShotSearchCV:
+    return ZeroShotSearchCV(Foresight()).fit(small_world.train.X, small_world.train.y, small_world.classes)
+
+
+def test_the_choice_and_the_model_are_those_of_the_pipeline(
+    fitted: ZeroShotSearchCV, small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
+    model = train(TrainingSpecification(method=Foresight), small_world, tmp_path)
+    assert fitted.choice_.report == model.record_.selection
+    assert fitted.best_estimator_.get_params() == model.get_params()
+    assert fitted.best_estimator_.calibration_ == model.calibration_
+    assert evaluate(fitted.best_estimator_, small_world).results() == model.record_.results
+
+
+def test_an_adapted_model_is_that_of_the_pipeline(
+    fitted: ZeroShotSearchCV, small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
+    adapted = fitted.adapt(small_world.test_unseen.X)
+    model = train(TrainingSpecification(method=Foresight), small_world, tmp_path)
+    expected = adapt(AdaptationSpecification(), model, small_world, tmp_path)
+    assert adapted.seen_penalty == expected.seen_penalty != 0
+    assert adapted.calibration_ == expected.calibration_
+    assert adapted.calibration_ is not None
+    np.testing.assert_array_equal(
+        adapted.decision_function(small_world.test_seen.X), expected.decision_function(small_world.test_seen.X)
+    )
+
+
+def test_results_are_laid_out_as_in_scikit_learn(small_world: ZeroShotDataset) -> None:
+    search = ZeroShotSearchCV(ESZSL(), GRID, cv=3).fit(small_world.train.X, small_world.train.y, small_world.classes)
+    results = search.cv_results_
+    assert len(results["params"]) == 4
+    folds = np.array([results[f"split{k}_test_H"] for k in range(3)])
+    np.testing.assert_allclose(folds.mean(axis=0), results["mean_test_H"], atol=1e-9)
+    np.testing.assert_allclose(folds.std(axis=0), results["std_test_H"])
+    assert results["rank_test_H"][search.best_index_] == 1
+    assert search.best_params_ == results["params"][search.best_index_]
+    assert search.best_score_ == results["mean_test_H"].max()
+    assert 0 < search.best_score_ < 1
+    assert [params["feature_penalty"] for params in results["params"]] == results["param_feature_penalty"].tolist()
+
+
+def test_folds_can_be_given_and_each_is_what_a_plain_loop_finds(small_world: ZeroShotDataset) -> None:
+    seen = small_world.seen
+    pairs = [(seen[3:], seen[:3]), (seen[:-3], seen[-3:])]
+    train_images = small_world.train.X, small_world.train.y, small_world.classes
+    search = ZeroShotSearchCV(ESZSL(), {"feature_penalty": [1.0]}, cv=pairs).fit(*train_images)
+    folds = ZeroShotDataset.from_arrays(*train_images, validation=tuple(pairs)).validation_folds(2)
+    for k, (fold, (_, held)) in enumerate(zip(folds, pairs, strict=True)):
+        np.testing.assert_array_equal(fold.unseen, held)
+        model = ESZSL(feature_penalty=1.0).fit(fold.train.X, fold.train.y, fold.classes)
+        curve = evaluate(model, fold).curve
+        best = max(2 * u * s / (u + s) if u + s else 0.0 for u, s in zip(curve.unseen, curve.seen, strict=True))
+        assert search.cv_results_[f"split{k}_test_H"][0] == pytest.approx(best, abs=1e-4)
+
+
+def test_a_pipeline_is_searched_like_a_method(small_world: ZeroShotDataset) -> None:
+    images = small_world.train.X, small_world.train.y, small_world.classes
+    pipeline = make_pipeline(StandardScaler(), PCA(8), ESZSL(feature_scaling="none"))
+    grid = {"pca__n_components": [2, 8], "eszsl__feature_penalty": [0.1, 10.0]}
+    search = ZeroShotSearchCV(pipeline, grid, cv=2).fit(*images)
+    assert set(search.best_params_) == set(grid)
+    best = search.best_estimator_
+    assert (best[1].n_components, best[-1].seen_penalty) == (
+        search.best_params_["pca__n_components"],
+        search.choice_.seen_penalty,
+    )
+    assert best[-1].calibration_ == search.choice_.calibration
+    # The same by hand: transformers first, then the method.
+    scaler, pca = StandardScaler().fit(images[0]), PCA(search.best_params_["pca__n_components"])
+    reduced = pca.fit_transform(scaler.transform(images[0]))
+    alone = ESZSL(feature_scaling="none", feature_penalty=search.best_params_["eszsl__feature_penalty"])
+    alone.set_params(seen_penalty=search.choice_.seen_penalty).fit(reduced, *images[1:])
+    X = small_world.test_unseen.X
+    expected = alone.predict(pca.transform(scaler.transform(X)), small_world.unseen)
+    np.testing.assert_array_equal(search.predict(X, candidates=small_world.unseen), expected)
+    assert search.score(X, small_world.test_unseen.y, small_world.unseen) > 1.5 / len(small_world.unseen)  # better than chance
+
+
+def test_the_default_space_of_a_pipeline_is_that_of_its_method(small_world: ZeroShotDataset) -> None:
+    search = ZeroShotSearchCV(make_pipeline(StandardScaler(), ESZSL()), cv=1)
+    search.fit(small_world.train.X, small_world.train.y, small_world.classes)
+    assert set(search.best_params_) == {f"eszsl__{name}" for name in ESZSL.search_space}
+
+
+def test_classes_may_be_a_mapping(small_world: ZeroShotDataset) -> None:
+    table = small_world.classes
+    mapping = dict(zip(table.labels.tolist(), table.vectors, strict=True))
+    one, other = (
+        ZeroShotSearchCV(ESZSL(), {}, cv=2).fit(small_world.train.X, small_world.train.y, classes)
+        for classes in (table, mapping)
+    )
+    assert one.choice_ == other.choice_
+
+
+def test_a_gradient_trained_method_has_its_stopping_point_chosen(small_world: ZeroShotDataset) -> None:
+    method = CVC(hidden=16, n_tasks=300, learning_rate=1e-2, device="cpu")
+    search = ZeroShotSearchCV(method, {"initial_scale": [5.0, 20.0]})
+    search.fit(small_world.train.X, small_world.train.y, small_world.classes)
+    assert search.best_estimator_.n_tasks_ == search.choice_.stop_after
+    assert search.cv_results_["n_steps"][search.best_index_] == search.choice_.stop_after
+
+
+def test_it_can_be_cloned_and_used_before_refitting_only_for_its_results(small_world: ZeroShotDataset) -> None:
+    search = clone(ZeroShotSearchCV(ESZSL(), GRID, cv=1, refit=False, seed=3))
+    assert search.get_params()["estimator__feature_penalty"] == ESZSL().feature_penalty
+    with pytest.raises(NotFittedError):
+        search.predict(small_world.test_unseen.X)
+    search.fit(small_world.train.X, small_world.train.y, small_world.classes)
+    assert set(search.best_params_) == set(GRID)
+    with pytest.raises(NotFittedError):
+        search.predict(small_world.test_unseen.X)
+
+
+def test_what_cannot_be_searched_is_refused(small_world: ZeroShotDataset) -> None:
+    images = small_world.train.X, small_world.train.y, small_world.classes
+    with pytest.raises(SettingsError, match="LogisticRegression"):
+        ZeroShotSearchCV(LogisticRegression()).fit(*images)
+    with pytest.raises(SettingsError, match="must end in a zero-shot method; it ends in PCA"):
+        ZeroShotSearchCV(make_pipeline(StandardScaler(), PCA()), {}).fit(*images)
+    with pytest.raises(SettingsError, match="cv is empty"):
+        ZeroShotSearchCV(ESZSL(), cv=[]).fit(*images)
+    with pytest.raises(SettingsError, match="no transductive form"):
+        ZeroShotSearchCV(ESZSL(), {}, cv=1).fit(*images).adapt(small_world.test_unseen.X)
+    with pytest.raises(DataError, match="at least 4 seen classes"):
+        ZeroShotSearchCV(ESZSL(), {}).fit(np.eye(6), list("aabbcc"), dict(zip("abc", np.eye(3), strict=True)))

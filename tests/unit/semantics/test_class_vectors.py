@@ -1,0 +1,230 @@
+"""Attributes in any unit: when they are scaled, how, and that models then answer as they would in plain units."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sightunseen.core.class_table import ClassTable
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.metrics import per_class_accuracy
+from sightunseen.data.doctor import WARN, examine
+from sightunseen.data.synthetic_features import World, make_world
+from sightunseen.methods import CVC, DAP, ESZSL, ZeroShotClassifier, load_model
+from sightunseen.semantics.class_vectors import AttributeScaling, attribute_count
+from sightunseen.semantics.describe import ClassDescriptions, describe_classes
+
+ANIMALS = np.array([[5000.0, 4, 0], [450, 4, 1], [0.02, 8, 1], [90, 0, 0]])  # kg, legs, stripes
+
+
+def scaled(*columns: Any) -> list[list[float]]:
+    vectors = np.column_stack([np.asarray(column, dtype=float) for column in columns])
+    return AttributeScaling.of_attributes(vectors)(vectors).T.tolist()
+
+
+# -- when, and how -------------------------------------------------------------------------------------------------------
+
+
+def test_attributes_in_different_units_are_divided_by_their_largest_size() -> None:
+    found = AttributeScaling.of_attributes(ANIMALS)(ANIMALS)
+    np.testing.assert_allclose(found, [[1, 0.5, 0], [0.09, 0.5, 1], [4e-6, 1, 1], [0.018, 0, 0]], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        np.array([[1.0, 8], [0, 2]]),  # a few legs beside yes and no
+        np.array([[100.0, 40, 15], [0, 2, 1]]),  # percent, a rare one among them
+        np.array([[-90.0, 40], [0, -12]]),
+        np.array([[3.0], [7000]]),  # one column has one unit
+        np.array([[5000.0, 0], [3000, 0]]),  # and one that says nothing has none
+        np.eye(40),
+        np.random.default_rng(0).normal(size=(9, 300)),
+        np.random.default_rng(0).lognormal(size=(50, 40)),
+        np.full((2, 3), np.nan),
+        np.zeros((0, 3)),
+    ],
+)
+def test_within_one_unit_nothing_changes(vectors: np.ndarray) -> None:
+    scaling = AttributeScaling.of_attributes(vectors)
+    assert scaling(vectors) is vectors
+    assert scaling.arrays() == {}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [(5000, 2), (1, 0)],  # two columns
+        [(600, 20), (500, 1), (700, 3), (4, 2), (0, 1)],  # more large ones than small ones
+        [(1, 0)] * 60 + [(30, 2)],  # one large one among many
+        [(1, 0), (4, 1), (20, 3), (90, 8), (400, 9), (2000, 5)],  # no gap, but far from end to end
+        [(-5000, 2), (1, 0)],
+        [(0.00002, 0), (0.9, 0.1)],  # small units, too
+    ],
+)
+def test_different_units_are_told(columns: list[tuple[float, float]]) -> None:
+    found = np.abs(scaled(*columns)).max(axis=1)
+    np.testing.assert_allclose(found, 1, rtol=1e-12)
+
+
+def test_a_column_far_from_zero_is_counted_from_nearer_by() -> None:
+    stripes, year, celsius = scaled([0, 1, 1, 0], [1990, 2005, 2020, 2020], [-300, -290, -280, -280])
+    assert stripes == [0, 1, 1, 0]
+    np.testing.assert_allclose(year, [0.5, 0.75, 1, 1], rtol=1e-12)
+    np.testing.assert_allclose(celsius, [-1, -0.75, -0.5, -0.5], rtol=1e-12)
+    halves = scaled([0, 1], [1000, 2000])[1], scaled([0, 1], [1001, 2000])[1]
+    np.testing.assert_allclose(halves[0], halves[1], rtol=0.01)  # no jump where it begins
+
+
+def test_columns_that_never_vary_stay_what_they_are() -> None:
+    weight, nothing, ones, same, noise = scaled([5000, 1], [0, 0], [1, 1], [-7e5, -7e5], [0.3, 0.1 + 0.2])
+    assert (nothing, ones, same) == ([0, 0], [1, 1], [-1, -1])
+    assert weight == [1, 1 / 5000]
+    assert min(noise) > 0.999  # not blown up
+
+
+def test_a_class_with_broken_values_takes_no_part() -> None:
+    broken = np.vstack([ANIMALS, [1e9, np.nan, 0], [np.inf, 2, 0]])
+    np.testing.assert_array_equal(AttributeScaling.of_attributes(broken).factor, 1 / np.array([5000, 8, 1]))
+
+
+def test_text_is_left_alone() -> None:
+    names = ["kg", "legs", "stripes", "text 1", "text 2"]
+    vectors = np.hstack([ANIMALS, [[0.6, 0.8]] * 4])
+    both = ClassTable(list("abcd"), {"both:letters": vectors}, names)
+    assert attribute_count(both) == 3
+    scaling = AttributeScaling.learned(both)
+    np.testing.assert_array_equal(scaling(vectors)[:, 3:], vectors[:, 3:])
+    assert np.abs(scaling(vectors)[:, :3]).max(axis=0).tolist() == [1, 1, 1]
+    for kind, given in (("text:letters", None), ("names:letters", None), ("both:letters", None)):
+        table = ClassTable(list("abcd"), {kind: vectors}, given)
+        assert AttributeScaling.learned(table).factor is None
+    assert attribute_count(ClassTable(list("abcd"), {"both:letters": ANIMALS}, ["a", "b", "text 1"])) == 2
+
+
+def test_beside_text_attributes_in_any_unit_count_as_much_as_the_text() -> None:
+    class Ones:
+        name, fingerprint, size = "ones", "none", 4
+
+        def __call__(self, texts: Any) -> Any:
+            return np.full((len(texts), 4), 0.5)
+
+    texts = ("a", "b", "c", "d")
+    table = describe_classes(ClassDescriptions(texts, ("kg", "legs", "stripes"), ANIMALS, texts), "both", Ones())
+    np.testing.assert_array_equal(table.vectors[:, :3], ANIMALS)
+    met = AttributeScaling.learned(table)(table.vectors)
+    squares = np.square(met)
+    assert squares[:, :3].sum() == pytest.approx(squares[:, 3:].sum(), rel=1e-12)
+    assert squares[:, 3:].sum() / 4 == pytest.approx((1 + 0.25 + 0.0081 + 0.25 + 1 + 1 + 1 + 0.018**2) / 4, rel=1e-6)
+
+
+# -- models --------------------------------------------------------------------------------------------------------------
+
+QUICK: dict[str, Any] = {"hidden": 64, "n_tasks": 300, "device": "cpu"}
+METHODS = {"ESZSL": ESZSL(), "CVC": CVC(**QUICK)}
+
+
+@pytest.fixture(scope="module")
+def plain() -> ZeroShotDataset:
+    """An easy world in which every attribute is needed."""
+    return make_world(
+        World(n_seen=40, n_unseen=10, n_attributes=12, n_features=64, images_per_class=20, private=0.2, noise=1.0)
+    )
+
+
+def in_units(data: ZeroShotDataset, factors: np.ndarray) -> ClassTable:
+    return ClassTable(data.classes.labels, data.classes.vectors * factors, data.classes.attribute_names)
+
+
+def unseen_accuracy(method: ZeroShotClassifier, data: ZeroShotDataset, classes: ClassTable) -> float:
+    model = method.fit(data.train.X, data.train.y, classes)
+    return per_class_accuracy(data.test_unseen.y, model.predict(data.test_unseen.X, "unseen"))
+
+
+WILD = np.array([5000.0, 8, 1, 1, 0.003, 250, 1, 1, 60, 1e6, 1, 1])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_wild_units_are_no_worse_than_plain_ones(name: str, plain: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    wild = in_units(plain, WILD)
+    expected = unseen_accuracy(METHODS[name], plain, plain.classes)
+    assert expected > 0.6  # chance is 0.1
+    assert unseen_accuracy(METHODS[name], plain, wild) == pytest.approx(expected, abs=0.03)
+    monkeypatch.setattr(AttributeScaling, "learned", lambda table: AttributeScaling())
+    assert unseen_accuracy(METHODS[name], plain, wild) < expected - 0.2  # so it is the scaling that does it
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_how_large_a_unit_is_makes_no_difference(name: str, plain: ZeroShotDataset) -> None:
+    answers = []
+    for size in (1e3, 1e5):
+        factors = np.where(np.arange(12) < 4, size, 1.0)
+        model = METHODS[name].fit(plain.train.X, plain.train.y, in_units(plain, factors))
+        answers.append(model.predict(plain.test_unseen.X))
+    assert (answers[0] == answers[1]).mean() > 0.995  # all but ties
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_class_added_later_is_described_in_the_same_units(name: str, plain: ZeroShotDataset, tmp_path: Path) -> None:
+    wild, late = in_units(plain, WILD), plain.unseen[:3]
+    known = np.setdiff1d(wild.labels, late)
+    model = METHODS[name].fit(plain.train.X, plain.train.y, wild.only(known))
+    model.save(tmp_path / "model")
+    for one in (model, load_model(tmp_path / "model")):
+        one.add_classes(wild.only(late))
+        images = np.isin(plain.test_unseen.y, late)
+        found = one.predict(plain.test_unseen.X[images], "unseen")
+        assert per_class_accuracy(plain.test_unseen.y[images], found) > 0.6
+        np.testing.assert_array_equal(one.table_.vectors_of(late), wild.vectors_of(late))  # in the user's units
+    np.testing.assert_array_equal(
+        model.decision_function(plain.test_unseen.X, "all"), one.decision_function(plain.test_unseen.X, "all")
+    )
+
+
+def test_a_model_written_without_any_scaling_has_none_when_read(plain: ZeroShotDataset, tmp_path: Path) -> None:
+    ESZSL().fit(plain.train.X, plain.train.y, plain.classes).save(tmp_path / "model")
+    assert load_model(tmp_path / "model").attribute_scaling_ == AttributeScaling()
+
+
+def test_fitting_anew_learns_the_units_anew(plain: ZeroShotDataset) -> None:
+    model = ESZSL().fit(plain.train.X, plain.train.y, in_units(plain, WILD))
+    assert model.attribute_scaling_.factor is not None
+    again = model.fit(plain.train.X, plain.train.y, plain.classes)
+    fresh = ESZSL().fit(plain.train.X, plain.train.y, plain.classes)
+    np.testing.assert_array_equal(again.map_, fresh.map_)
+
+
+def test_every_method_meets_scaled_vectors(plain: ZeroShotDataset) -> None:
+    """One without semantic_norm, too."""
+    model = DAP().fit(plain.train.X, plain.train.y, in_units(plain, WILD))
+    np.testing.assert_allclose(model._vectors_of(plain.unseen), plain.classes.vectors_of(plain.unseen), rtol=1e-12)
+
+
+def test_linear_and_onnx_answer_as_the_model_in_the_users_units(plain: ZeroShotDataset, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    from sightunseen.export.onnx_files import TOLERANCE, export_onnx
+
+    # A year, too: its digits beside the origin are what single precision loses first.
+    years = np.random.default_rng(0).integers(1990, 2021, size=(len(plain.classes.labels), 1))
+    wild = ClassTable(plain.classes.labels, np.hstack([plain.classes.vectors * WILD, years]))
+    model, X = CVC(**QUICK).fit(plain.train.X, plain.train.y, wild), plain.test_unseen.X
+    written = export_onnx(model, tmp_path / "model.onnx")
+    assert written.difference is not None
+    assert written.difference <= TOLERANCE
+    model.add_classes({"novel": wild.vectors[:5].mean(axis=0)})
+    labels = ["novel", *plain.unseen]
+    expected = model.decision_function(X, labels)
+    vectors = model.table_.vectors_of(labels).astype(np.float32)
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    (scores,) = session.run(["scores"], {"features": X, "class_vectors": vectors})
+    assert np.abs(scores - expected).max() <= TOLERANCE * np.abs(expected).max()
+    assert np.abs(model.to_linear(labels).scores(X) - expected).max() <= TOLERANCE * np.abs(expected).max()
+
+
+def test_the_doctor_says_what_is_done(plain: ZeroShotDataset) -> None:
+    wild = ZeroShotDataset.from_arrays(plain.features, plain.labels, in_units(plain, WILD))
+    (finding,) = [finding for finding in examine(wild) if finding.check == "attribute-units"]
+    assert finding.level == WARN
+    assert "'attribute 09' reaches 1e+06, 'attribute 04' 0.003" in finding.what
