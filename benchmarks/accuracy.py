@@ -44,7 +44,7 @@ def trained(data: ZeroShotDataset, seeds: int, device: str, make: Callable[[Sequ
     models = [CVC(seed=seed, device=device) for seed in range(seeds)]
     runs = [model.fitting(data.train.X, data.train.y, data.classes) for model in models]
     engine = make(runs)
-    for first in range(0, models[0].n_tasks, CHUNK):
+    for first in range(0, models[0].n_steps, CHUNK):
         engine.run([run.objective.draw(first, CHUNK) for run in runs], [first] * seeds, [True] * seeds)
     engine.release()
     return models
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
     data = load_gbu(args.folder, features=args.features)
-    print(f"{data.name} {args.features}, {args.device}, {args.seeds} seeds, {CVC().n_tasks:,} tasks, nothing chosen")
+    print(f"{data.name} {args.features}, {args.device}, {args.seeds} seeds, {CVC().n_steps:,} tasks, nothing chosen")
     for name, make in engines(args.device).items():
         started = time.perf_counter()
         models = trained(data, args.seeds, args.device, make)

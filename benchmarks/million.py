@@ -55,7 +55,7 @@ def make_model(folder: Path, backbone: Any) -> None:
     rng = np.random.default_rng(0)
     vectors = {f"class {k}": rng.random(30) for k in range(CLASSES)}
     labels = np.repeat(list(vectors)[: CLASSES // 2], 4)
-    model = CVC(hidden=64, n_tasks=20, device="cpu").fit(rng.random((len(labels), FEATURES)), labels, vectors)
+    model = CVC(hidden=64, n_steps=20, device="cpu").fit(rng.random((len(labels), FEATURES)), labels, vectors)
     model.save(folder, RunRecord("train", "CVC", {}, 0, "honest", {"backbone": backbone.describe()}))
 
 

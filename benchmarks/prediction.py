@@ -47,7 +47,7 @@ def own_memory() -> float:
 
 def compare(rows: int) -> None:
     data = make_world(World(n_seen=150, n_unseen=50, n_attributes=312, n_features=2048, images_per_class=10))
-    model = CVC(n_tasks=50).fit(data.train.X, data.train.y, data.classes)
+    model = CVC(n_steps=50).fit(data.train.X, data.train.y, data.classes)
     classifiers = torch.from_numpy(model.classifiers_of(model.classes_))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "features.npy"
@@ -66,7 +66,7 @@ def compare(rows: int) -> None:
 
 def stream(rows: int = 10_000_000) -> None:
     data = make_world(World(n_seen=20, n_unseen=10, n_attributes=20, n_features=16, images_per_class=20))
-    model = CVC(n_tasks=50, hidden=64).fit(data.train.X, data.train.y, data.classes)
+    model = CVC(n_steps=50, hidden=64).fit(data.train.X, data.train.y, data.classes)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "features.npy"
         np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, 16)).flush()  # zeros that take no disk

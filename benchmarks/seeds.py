@@ -1,6 +1,6 @@
 """Models of several seeds trained together, against one after the other, in one run.
 
-    python benchmarks/seeds.py [FOLDER] [FEATURES] [--seeds N] [--tasks N] [--device cpu|cuda]
+    python benchmarks/seeds.py [FOLDER] [FEATURES] [--seeds N] [--steps N] [--device cpu|cuda]
 
 Default: 4 seeds on ../shared/xlsa17/data/CUB res50, 200 tasks; each chooses on validation classes, is trained again on all
 seen classes and looked at on the test data, as ``sightunseen train --seeds`` does.
@@ -30,16 +30,16 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=Path("../shared/xlsa17/data/CUB"))
     parser.add_argument("features", nargs="?", default="res50")
     parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--tasks", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     args = parser.parse_args()
     data = load_gbu(args.folder, features=args.features)
-    settings = {"n_tasks": args.tasks, "device": args.device}
+    settings = {"n_steps": args.steps, "device": args.device}
     seconds(data, settings, 0, 1)  # fills caches and compiles kernels
     seconds(data, settings, 0, args.seeds)
     alone = sum(seconds(data, settings, seed, 1) for seed in range(args.seeds))
     together = seconds(data, settings, 0, args.seeds)
-    print(f"{data.name} {args.features}, {args.device}, {args.seeds} seeds, up to {args.tasks:,} tasks each")
+    print(f"{data.name} {args.features}, {args.device}, {args.seeds} seeds, up to {args.steps:,} tasks each")
     print(f"one after the other {alone:8.1f} s")
     print(f"together            {together:8.1f} s, {together / alone:.2f} of that")
 

@@ -1,6 +1,6 @@
 """A training task under every engine, against the authors' loop and against the least it could cost, in one run.
 
-    python benchmarks/training.py [--device cpu|cuda] [--tasks N] [--models B] [--million]
+    python benchmarks/training.py [--device cpu|cuda] [--steps N] [--models B] [--million]
 
 The shapes are the paper's on AwA1: 40 classes, 85 attributes, 19,832 images of 2048 features, M 32, N 4, hidden 1600, Adam
 with decay, the gradient's norm clipped; the numbers in them do not matter to the time, so they are random. Engines take
@@ -19,13 +19,13 @@ from torch import Tensor, nn
 
 from sightunseen import CVC
 from sightunseen.methods.cvc.generator import ClassifierGenerator
-from sightunseen.methods.cvc.inductive import TaskShape, TaskTraining
+from sightunseen.methods.cvc.inductive import EpisodeShape, EpisodicTraining
 from sightunseen.methods.cvc.scores import Score
 from sightunseen.training import Optimisation
 from sightunseen.training.cpu import EagerEngine
 
 CLASSES, ATTRIBUTES, IMAGES, FEATURES, HIDDEN, M, N = 40, 85, 19_832, 2048, 1600, 32, 4
-HOW = Optimisation(n_tasks=1_000_000, learning_rate=1e-5, weight_decay=1e-3, clip_norm=1.0)
+HOW = Optimisation(n_steps=1_000_000, learning_rate=1e-5, weight_decay=1e-3, clip_norm=1.0)
 ROUNDS = 3
 
 
@@ -38,13 +38,13 @@ class Data:
         self.features = torch.rand(IMAGES, FEATURES, generator=rng).to(device)
         self.places = (torch.arange(IMAGES) % CLASSES).to(device)
 
-    def objective(self, seed: int = 0) -> TaskTraining:
+    def objective(self, seed: int = 0) -> EpisodicTraining:
         """What is trained, from this seed."""
         device = self.features.device
         generator = ClassifierGenerator(ATTRIBUTES, HIDDEN, FEATURES, True, "normal", torch.Generator().manual_seed(seed))
-        shape = TaskShape(M, N, episodic=True)
+        shape = EpisodeShape(M, N, episodic=True)
         parts = generator.to(device), Score("cosine", 10.0).to(device)
-        return TaskTraining(*parts, self.vectors, self.features, self.places, shape, seed)
+        return EpisodicTraining(*parts, self.vectors, self.features, self.places, shape, seed)
 
 
 def authors_loop(data: Data) -> Callable[[int], None]:
@@ -56,8 +56,8 @@ def authors_loop(data: Data) -> Callable[[int], None]:
     generator, scale = objective.generator, objective.score.scale
     optimiser = torch.optim.Adam(objective.parameters, lr=HOW.learning_rate, weight_decay=HOW.weight_decay, foreach=False)
 
-    def run(n_tasks: int) -> None:
-        for _ in range(n_tasks):
+    def run(n_steps: int) -> None:
+        for _ in range(n_steps):
             images, labels, descriptions = torch.empty(0, FEATURES), torch.empty(0).long(), torch.empty(0, ATTRIBUTES)
             for label, chosen in enumerate(random.sample(range(CLASSES), M)):
                 descriptions = torch.cat([descriptions, vectors[chosen : chosen + 1]])
@@ -80,9 +80,9 @@ def authors_loop(data: Data) -> Callable[[int], None]:
 def one_model(engine: EagerEngine) -> Callable[[int], None]:
     """An engine of one model, tasks drawn a hundred at a time as in training."""
 
-    def run(n_tasks: int) -> None:
-        for first in range(0, n_tasks, 100):
-            engine.run(engine.objective.draw(first, min(100, n_tasks - first)), first)
+    def run(n_steps: int) -> None:
+        for first in range(0, n_steps, 100):
+            engine.run(engine.objective.draw(first, min(100, n_steps - first)), first)
 
     return run
 
@@ -94,18 +94,18 @@ def batched(data: Data, models: int) -> Callable[[int], None]:
     objectives = [data.objective(seed) for seed in range(models)]
     engine = BatchedEngine(objectives, [HOW] * models)
 
-    def run(n_tasks: int) -> None:
-        for first in range(0, n_tasks, 5000):
-            size = min(5000, n_tasks - first)
+    def run(n_steps: int) -> None:
+        for first in range(0, n_steps, 5000):
+            size = min(5000, n_steps - first)
             engine.run([objective.draw(first, size) for objective in objectives], [first] * models, [True] * models)
 
     return run
 
 
-def seconds(work: Callable[[int], None], n_tasks: int) -> float:
+def seconds(work: Callable[[int], None], n_steps: int) -> float:
     _synchronise()
     started = time.perf_counter()
-    work(n_tasks)
+    work(n_steps)
     _synchronise()
     return time.perf_counter() - started
 
@@ -147,9 +147,9 @@ def product_floor(device: str) -> float:
     return statistics.median(seconds(products, 20) for _ in range(3)) / 20
 
 
-def compare(device: str, n_tasks: int, models: int) -> None:
+def compare(device: str, n_steps: int, models: int) -> None:
     data = Data(device)
-    few = max(50, n_tasks // 8)  # the authors' loop and eager steps on a GPU are slow
+    few = max(50, n_steps // 8)  # the authors' loop and eager steps on a GPU are slow
     contenders: dict[str, tuple[Callable[[int], None], int, int]] = {"the authors' loop": (authors_loop(data), few, 1)}
     if device == "cpu":
         contenders["cpu engine"] = (one_model(EagerEngine(data.objective(), HOW)), few, 1)
@@ -157,9 +157,9 @@ def compare(device: str, n_tasks: int, models: int) -> None:
         from sightunseen.training.cuda import GraphEngine
 
         contenders["the same, tasks on the GPU, eager"] = (one_model(EagerEngine(data.objective(), HOW)), few, 1)
-        contenders["graph engine"] = (one_model(GraphEngine(data.objective(), HOW)), n_tasks, 1)
-        contenders["batched engine, 1 model"] = (batched(data, 1), n_tasks, 1)
-        contenders[f"batched engine, {models} models"] = (batched(data, models), max(200, n_tasks // 5), models)
+        contenders["graph engine"] = (one_model(GraphEngine(data.objective(), HOW)), n_steps, 1)
+        contenders["batched engine, 1 model"] = (batched(data, 1), n_steps, 1)
+        contenders[f"batched engine, {models} models"] = (batched(data, models), max(200, n_steps // 5), models)
     for work, size, _ in contenders.values():
         work(min(size, 300) if device == "cuda" else 5)
     taken: dict[str, list[float]] = {name: [] for name in contenders}
@@ -179,26 +179,26 @@ def compare(device: str, n_tasks: int, models: int) -> None:
         print(f"{name:48}{value * 1e6:12,.1f}{baseline / value:16,.1f}")
 
 
-def million(n_tasks: int) -> None:
+def million(n_steps: int) -> None:
     """From ``fit`` to the fitted model, as a user would."""
     data = Data("cpu")
     table = dict(enumerate(data.vectors.numpy()))
     features, places = data.features.numpy(), np.asarray(data.places)
-    settings = {"n_tasks": n_tasks, "learning_rate": 1e-5, "weight_decay": 1e-3, "schedule": "constant", "device": "cuda"}
-    CVC(**{**settings, "n_tasks": 200}).fit(features, places, table)  # compiles the kernels
+    settings = {"n_steps": n_steps, "learning_rate": 1e-5, "weight_decay": 1e-3, "schedule": "constant", "device": "cuda"}
+    CVC(**{**settings, "n_steps": 200}).fit(features, places, table)  # compiles the kernels
     model = CVC(**settings)
     taken = seconds(lambda _: model.fit(features, places, table), 1)
-    print(f"CVC.fit, {n_tasks:,} tasks: {taken:.1f} s, {taken / n_tasks * 1e6:.1f} us a task ({model.engine_})")
+    print(f"CVC.fit, {n_steps:,} tasks: {taken:.1f} s, {taken / n_steps * 1e6:.1f} us a task ({model.engine_})")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--tasks", type=int, help="tasks an engine trains at a time (default: 400 on a CPU, 5,000 on a GPU)")
+    parser.add_argument("--steps", type=int, help="tasks an engine trains at a time (default: 400 on a CPU, 5,000 on a GPU)")
     parser.add_argument("--models", type=int, default=25, help="models of the batched engine (default: 25)")
     parser.add_argument("--million", action="store_true", help="then train 1,000,000 tasks on the GPU")
     args = parser.parse_args()
-    compare(args.device, args.tasks or (400 if args.device == "cpu" else 5000), args.models)
+    compare(args.device, args.steps or (400 if args.device == "cpu" else 5000), args.models)
     if args.million:
         million(1_000_000)
 

@@ -127,7 +127,7 @@ def folder(made: dict[str, Page], small_world: ZeroShotDataset, tmp_path_factory
         attribute_names=table.attribute_names,
     )
     data, model = str(folder / "data.npz"), str(folder / "model")
-    assert main(["train", data, "--out", model, "--method", "CVC", "--set", "hidden=16", "--set", "n_tasks=200"]) == 0
+    assert main(["train", data, "--out", model, "--method", "CVC", "--set", "hidden=16", "--set", "n_steps=200"]) == 0
     assert main(["report", model, data, "--out", str(folder / "model.html")]) == 0
     return folder
 

@@ -52,7 +52,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, small_world: ZeroShotDataset
     folder = tmp_path_factory.mktemp("shelf")
     write_tables(folder / "data", small_world)
     write_benchmark(folder / "benchmark", small_world)
-    for options in ("--out {}/model", "--method CVC --set hidden=32 --set n_tasks=200 --out {}/cvc"):
+    for options in ("--out {}/model", "--method CVC --set hidden=32 --set n_steps=200 --out {}/cvc"):
         code, _, err = run(f"train {folder}/data {options.format(folder)}")
         assert code == 0, err
     return folder

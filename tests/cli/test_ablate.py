@@ -10,7 +10,7 @@ import pytest
 
 Run = Callable[[str], tuple[int, str, str]]
 
-QUICK = "--set n_tasks=5 --set hidden=8"
+QUICK = "--set n_steps=5 --set hidden=8"
 ABLATE = f"ablate data --out ablation --seeds 2 --jobs 2 {QUICK}"
 
 
@@ -36,8 +36,8 @@ def test_it_is_run_once_and_shown_again(run: Run, desk: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(out)))  # nothing else is on stdout
     assert len(rows) == 13 + 3
     assert all(" ± " in row["T1"] and row["seeds"] == "2" for row in rows)
-    whole, _ = (row for row in rows if (row["space"], row["score"], row["tasks"]) == ("A→V", "cosine", "yes"))
-    assert whole["T1"] == next(row["T1"] for row in rows if row["classes a task"] == "12 (all)")
+    whole, _ = (row for row in rows if (row["space"], row["score"], row["steps"]) == ("A→V", "cosine", "yes"))
+    assert whole["T1"] == next(row["T1"] for row in rows if row["classes an episode"] == "12 (all)")
     assert whole["T1 paper†"] == "70.9"
     assert "next: " in err
     shown = run("benchmark show ablation --format csv")[1]
@@ -68,12 +68,12 @@ def test_foresight_is_taken_apart_by_the_same_command(run: Run, desk: Path) -> N
         ("ablate nowhere", "no file or folder"),
         ("ablate benchmark --features res50", "res50"),
         ("ablate data --features res50", "Leave --features"),
-        ("ablate data --set n_task=5", "no hyperparameter 'n_task'; it has"),
+        ("ablate data --set n_step=5", "no hyperparameter 'n_step'; it has"),
         ("ablate data --set initialisation=he", "'initialisation' is varied"),
         ("ablate data --set similarity=dot", "'similarity' is varied or chosen by the ablation itself"),
         ("ablate data --set adaptation=x", "no hyperparameter 'adaptation'"),
-        ("ablate data --set n_tasks=0", "n_tasks"),
-        ("ablate data --set n_tasks", "NAME=VALUE"),
+        ("ablate data --set n_steps=0", "n_steps"),
+        ("ablate data --set n_steps", "NAME=VALUE"),
         ("ablate data --of Foresight --set shrinkage=0.5", "no hyperparameter 'shrinkage'"),
         ("ablate data --of Foresight --set output=relu", "'output' is varied"),
         ("ablate model", "is a model folder"),

@@ -19,8 +19,8 @@ from sightunseen.core.errors import SightUnseenError
 
 Run = Callable[[str], tuple[int, str, str]]
 
-QUICK = "--method CVC --set hidden=8 --set n_tasks=100"
-BRIEF = "--set rounds=2 --set tasks_per_round=20"
+QUICK = "--method CVC --set hidden=8 --set n_steps=100"
+BRIEF = "--set rounds=2 --set steps_per_round=20"
 
 
 def listing(folder: Path) -> dict[str, bytes]:
@@ -251,8 +251,8 @@ UNKNOWN_OR_MALFORMED = [
 ]
 WRONG_VALUES = [
     *("hidden=abc", "hidden=0", "hidden=1.5", "hidden=None", "hidden=True", "hidden=[1,2]"),
-    *("n_tasks=0", "n_tasks=ten", "n_tasks=99.5", "learning_rate=-1", "learning_rate=fast", "learning_rate=None"),
-    *("learning_rate=1e999", "classes_per_task=0", "images_per_class=x", "weight_decay=-1", "clip_norm=x", "clip_norm=-1"),
+    *("n_steps=0", "n_steps=ten", "n_steps=99.5", "learning_rate=-1", "learning_rate=fast", "learning_rate=None"),
+    *("learning_rate=1e999", "classes_per_episode=0", "images_per_class=x", "weight_decay=-1", "clip_norm=x", "clip_norm=-1"),
     *("initial_scale=x", "initial_scale=-1", "seen_penalty=x", "episodic=maybe", "output=x", "similarity=x", "schedule=x"),
     *("semantic_norm=x", "semantic_norm=0", "initialisation=x"),
 ]
@@ -264,7 +264,7 @@ def test_what_cannot_be_set_is_named(run: Run, desk: Path, options: str, words: 
     assert_names(message, words)
 
 
-@pytest.mark.parametrize("option", ["--set n_tasks=100", "--search hidden=8,16"])
+@pytest.mark.parametrize("option", ["--set n_steps=100", "--search hidden=8,16"])
 def test_a_setting_of_cvc_is_not_one_of_the_default(run: Run, desk: Path, option: str) -> None:
     message = refusal(run, desk, f"train data --out new {option}")
     assert_names(message, ("Foresight has no hyperparameter", "shrinkage", "--method CVC"))
@@ -303,7 +303,7 @@ def test_a_search_that_would_not_be_made_is_refused(run: Run, desk: Path) -> Non
 @pytest.mark.parametrize(
     "pair",
     [
-        *("loss=foo", "q=0", "q=2", "q=abc", "rounds=0", "rounds=1.5", "rounds=x", "tasks_per_round=0", "threshold=0.5"),
+        *("loss=foo", "q=0", "q=2", "q=abc", "rounds=0", "rounds=1.5", "rounds=x", "steps_per_round=0", "threshold=0.5"),
         *("threshold=x", "best_per_class=-1", "best_per_class=x", "peakiness=x", "seed=x", "learning_rate=x", "hidden=3"),
     ],
 )
@@ -522,12 +522,12 @@ def test_what_is_no_model_is_never_replaced_and_this_is_said_before_the_work(
 ) -> None:
     message = refusal(run, desk, f"{command} --out {out} --overwrite")
     assert out in message
-    assert "tasks" not in message
+    assert "steps" not in message
 
 
 @pytest.mark.parametrize("out", ["data/classes.csv/new", ".", "/", "''"])
 def test_a_place_that_cannot_be_written_is_found_before_the_work(run: Run, desk: Path, out: str) -> None:
-    assert "tasks" not in refusal(run, desk, f"train data --out {out}")
+    assert "steps" not in refusal(run, desk, f"train data --out {out}")
 
 
 @pytest.mark.parametrize("command", ["train data", "adapt model data"])

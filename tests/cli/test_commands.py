@@ -21,8 +21,8 @@ Run = Callable[[str], tuple[int, str, str]]
 
 COMMANDS = ("inspect", "train", "evaluate", "adapt", "predict", "methods", "benchmark", "demo")
 NUMBERS = ("T1", "U", "S", "H", "AUSUC")
-QUICK = "--method CVC --set hidden=32 --set n_tasks=200"
-BRIEF = "--set rounds=2 --set tasks_per_round=20"
+QUICK = "--method CVC --set hidden=32 --set n_steps=200"
+BRIEF = "--set rounds=2 --set steps_per_round=20"
 
 
 def succeed(run: Run, line: str) -> str:
@@ -136,7 +136,7 @@ def test_the_record_of_an_honest_run_says_what_was_done(run: Run, desk: Path) ->
 
 
 @pytest.mark.parametrize(
-    "options", ["", "--protocol paper --set hidden=32 --set n_tasks=200", "--select none", "--search noise=0.1,1 --folds 2"]
+    "options", ["", "--protocol paper --set hidden=32 --set n_steps=200", "--select none", "--search noise=0.1,1 --folds 2"]
 )
 def test_the_results_in_the_record_are_those_that_evaluate_finds(run: Run, desk: Path, options: str) -> None:
     succeed(run, f"train data --out new {options}")
@@ -146,11 +146,11 @@ def test_the_results_in_the_record_are_those_that_evaluate_finds(run: Run, desk:
 
 
 def test_the_papers_protocol_keeps_the_best_on_test_and_says_so(run: Run, desk: Path) -> None:
-    out = succeed(run, "train data --out new --protocol paper --set hidden=16 --set n_tasks=400")
+    out = succeed(run, "train data --out new --protocol paper --set hidden=16 --set n_steps=400")
     found = record("new")
     assert (found["protocol"], "TEST" in out, "TEST" in found["selection"]["by"]) == ("paper", True, True)
     curves = [entry["points"] for entry in found["selection"]["tried"]]
-    assert [[point["tasks"] for point in curve] for curve in curves] == [[100, 200, 300, 400]] * 2  # two initial scales
+    assert [[point["steps"] for point in curve] for curve in curves] == [[100, 200, 300, 400]] * 2  # two initial scales
     assert found["results"]["H"] == max(point["H"] for curve in curves for point in curve)
 
 
@@ -177,18 +177,18 @@ def tried_settings(folder: str) -> dict[tuple[Any, ...], float]:
 
 
 def test_as_many_folds_are_validated_on_as_were_asked_for(run: Run, desk: Path) -> None:
-    code, _, err = run("train data --out new --folds 3 --method CVC --set hidden=8 --set n_tasks=100")
+    code, _, err = run("train data --out new --folds 3 --method CVC --set hidden=8 --set n_steps=100")
     assert code == 0
     assert len(record("new")["selection"]["folds"]) == 3
     assert all(f"fold {k} of 3" in err for k in (1, 2, 3))
 
 
 def test_a_preset_sets_the_papers_settings_and_set_changes_one_of_them(run: Run, desk: Path) -> None:
-    succeed(run, "train benchmark --out new --preset paper-sun --set n_tasks=100 --select none")
+    succeed(run, "train benchmark --out new --preset paper-sun --set n_steps=100 --select none")
     settings = record("new")["settings"]
     # Section 4.2 of the paper: 1600 hidden units, learning rate 1e-5; weight decay 1e-5 for SUN.
     assert (settings["hidden"], settings["learning_rate"], settings["weight_decay"]) == (1600, 1e-5, 1e-5)
-    assert settings["n_tasks"] == 100
+    assert settings["n_steps"] == 100
     assert record("new")["data"]["semantics"] == "original_att"
 
 

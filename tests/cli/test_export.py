@@ -49,10 +49,10 @@ def test_onnx_is_written_and_described(run: Run, desk: Path) -> None:
     given = {
         "features": X,
         "class_vectors": table.vectors.astype(np.float32),
-        "seen_places": np.array([seen.index(label) if label in seen else -1 for label in table.labels]),
+        "seen_indices": np.array([seen.index(label) if label in seen else -1 for label in table.labels]),
     }
     named = [entry.name for entry in session.get_inputs()]
-    assert ("seen_places: the place" in out) == ("seen_places" in named)
+    assert ("seen_indices: the place" in out) == ("seen_indices" in named)
     (found,) = session.run(["probabilities"], {name: given[name] for name in named})
     np.testing.assert_allclose(found, model.predict_proba(X, table.labels), atol=1e-4)
     assert [file.name for file in Path("out").iterdir()] == ["model.onnx"]

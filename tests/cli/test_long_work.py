@@ -21,11 +21,11 @@ from sightunseen.training import Training
 
 Run = Callable[[str], tuple[int, str, str]]
 
-TRAIN = "train data --out new --method CVC --set hidden=32 --set n_tasks=800"
-ADAPT = "adapt cvc data --out new --search q=0.5 --set rounds=8 --set tasks_per_round=100"
-SHORT_TRAIN = "train data --out new --method CVC --select none --set hidden=32 --set n_tasks=400"
-PAPER_TRAIN = "train data --out new --protocol paper --set hidden=32 --set n_tasks=400"
-SHORT_ADAPT = "adapt cvc data --out new --set rounds=4 --set tasks_per_round=100"
+TRAIN = "train data --out new --method CVC --set hidden=32 --set n_steps=800"
+ADAPT = "adapt cvc data --out new --search q=0.5 --set rounds=8 --set steps_per_round=100"
+SHORT_TRAIN = "train data --out new --method CVC --select none --set hidden=32 --set n_steps=400"
+PAPER_TRAIN = "train data --out new --protocol paper --set hidden=32 --set n_steps=400"
+SHORT_ADAPT = "adapt cvc data --out new --set rounds=4 --set steps_per_round=100"
 PAPER_ADAPT = f"{SHORT_ADAPT} --protocol paper"
 
 
@@ -54,7 +54,7 @@ def press_ctrl_c_after(tasks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on, Ctrl-C is pressed in this process when so many tasks of a stage are done."""
 
     def on_chunk(_: ProgressBar, training: Training) -> None:
-        if training.tasks_done == tasks:
+        if training.steps_done == tasks:
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(ProgressBar, "on_chunk", on_chunk)
@@ -162,7 +162,7 @@ def test_resuming_with_other_files_is_refused(run: Run, desk: Path, monkeypatch:
         press_ctrl_c_after(100, patch)
         assert run(command)[0] == 130
     if change == "the model":
-        code, _, err = run("train data --out cvc --overwrite --method CVC --select none --set hidden=32 --set n_tasks=100")
+        code, _, err = run("train data --out cvc --overwrite --method CVC --select none --set hidden=32 --set n_steps=100")
         assert code == 0, err
     else:
         other_features(Path("images.npz" if change == "the unlabelled images" else "data/features.npz"))

@@ -71,7 +71,7 @@ def test_a_method_that_can_is_adapted(run: Run, desk: Path) -> None:
 
 
 def test_a_trained_method_has_curves_seeds_and_the_papers_protocol(run: Run, desk: Path) -> None:
-    quick = "--method DEM --set hidden=32 --set n_tasks=200 --device cpu"
+    quick = "--method DEM --set hidden=32 --set n_steps=200 --device cpu"
     out = succeed(run, f"train data {quick} --seeds 2 --out model-d")
     assert "seed 1" in out
     assert len(record("model-d")["selection"]["tried"][0]["points"]) > 1  # type: ignore[index]
@@ -135,7 +135,7 @@ def test_a_plan_is_run_and_shown_in_every_format(run: Run, desk: Path) -> None:
 
 
 def test_a_failed_job_shows_in_the_exit_code(run: Run, desk: Path) -> None:
-    settings = "{ learning_rate = 1e30, n_tasks = 200, hidden = 8 }"
+    settings = "{ learning_rate = 1e30, n_steps = 200, hidden = 8 }"
     Path("plan.toml").write_text(f'[[method]]\nname = "DEM"\nsettings = {settings}\nsearch = {{}}\n[[data]]\npath = "data"\n')
     code, out, err = run("benchmark run plan.toml --out results")
     assert (code, "0 done, 1 failed" in out) == (1, True)

@@ -11,7 +11,7 @@ from sightunseen.benchmark.store import Store
 
 Run = Callable[[str], tuple[int, str, str]]
 
-QUICK = {"CVC": {"hidden": 16, "n_tasks": 200, "learning_rate": 0.01}}
+QUICK = {"CVC": {"hidden": 16, "n_steps": 200, "learning_rate": 0.01}}
 METHODS = ("ESZSL", "Foresight", "CVC")
 NUMBERS = ("T1", "U", "S", "H", "AUSUC")
 
@@ -25,7 +25,7 @@ def results(folder: str) -> dict[str, Any]:
 def test_train_and_adapt_give_what_the_benchmark_gives(method: str, run: Run, desk: Path) -> None:
     settings = QUICK.get(method, {})
     transductive = {"Foresight": "Foresight-tran", "CVC": "CVC-tran-GXE"}.get(method)
-    quick_adapt = {"rounds": 2, "tasks_per_round": 20} if method == "CVC" else {}
+    quick_adapt = {"rounds": 2, "steps_per_round": 20} if method == "CVC" else {}
     entries = [f'[[method]]\nname = "{method}"\nsettings = {_toml(settings)}\n']
     if transductive:
         entries.append(

@@ -146,7 +146,7 @@ def test_other_data_than_it_was_trained_on_are_no_reason_to_train_again(run: Run
 
 
 def test_how_it_was_chosen_and_adapted_is_told(run: Run, desk: Path) -> None:
-    quick = "--method CVC --set hidden=16 --set n_tasks=200"
+    quick = "--method CVC --set hidden=16 --set n_steps=200"
     succeed(run, f"train data --protocol paper {quick} --out model-p")
     succeed(run, "report model-p data --quick --out paper.html")
     assert re.search(r'class="level WARN">WARN</strong> [^<]*TEST images', Path("paper.html").read_text("utf-8"))
@@ -154,7 +154,7 @@ def test_how_it_was_chosen_and_adapted_is_told(run: Run, desk: Path) -> None:
     succeed(run, "report model-s data --quick --out searched.html")
     text = Path("searched.html").read_text("utf-8")
     assert all(f'id="{name}"' in text for name in ("tried", "seeds", "validation-curve"))
-    succeed(run, "adapt cvc data --set rounds=2 --set tasks_per_round=20 --out model-t")
+    succeed(run, "adapt cvc data --set rounds=2 --set steps_per_round=20 --out model-t")
     succeed(run, "report model-t data --quick --out adapted.html")
     assert figures("adapted.html")["self-training"]["columns"]["round"] == [1, 2]
 

@@ -17,14 +17,14 @@ from sightunseen.methods import METHODS, AdaptableClassifier, load_model
 
 # Every such method by name: settings that fit a small world in a tenth of a second, and settings that adapt as fast.
 ADAPTATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "ALE": ({"n_tasks": 200, "learning_rate": 1e-2, "device": "cpu"}, {"neighbours": 3}),
-    "CVC": ({"hidden": 32, "n_tasks": 100, "learning_rate": 1e-2, "device": "cpu"}, {"rounds": 2, "tasks_per_round": 20}),
+    "ALE": ({"n_steps": 200, "learning_rate": 1e-2, "device": "cpu"}, {"neighbours": 3}),
+    "CVC": ({"hidden": 32, "n_steps": 100, "learning_rate": 1e-2, "device": "cpu"}, {"rounds": 2, "steps_per_round": 20}),
     "DSRL": ({"components": 20, "steps": 2}, {"steps": 2, "neighbours": 5}),
     "Foresight": ({}, {"rounds": 3}),
     "GFZSL": ({}, {"steps": 5}),
     "QFSL": (
-        {"hidden": 32, "n_tasks": 100, "learning_rate": 1e-2, "batch_size": 64, "device": "cpu"},
-        {"n_tasks": 50, "learning_rate": 1e-2, "batch_size": 64, "unlabelled_batch_size": 32},
+        {"hidden": 32, "n_steps": 100, "learning_rate": 1e-2, "batch_size": 64, "device": "cpu"},
+        {"n_steps": 50, "learning_rate": 1e-2, "batch_size": 64, "unlabelled_batch_size": 32},
     ),
 }
 ADAPTABLE = sorted(name for name, method in METHODS.items() if issubclass(method, AdaptableClassifier))

@@ -55,39 +55,39 @@ from sightunseen.training import Hook, Training
 
 # Every method with settings that learn a small world in a tenth of a second.
 QUICK: dict[str, ZeroShotClassifier] = {
-    "ALE": ALE(n_tasks=100, learning_rate=1e-2, device="cpu"),
-    "CMT": CMT(hidden=32, kept=0.8, n_tasks=80, learning_rate=5e-2, device="cpu"),
-    "CNZSL": CNZSL(hidden=128, n_tasks=60, learning_rate=1e-2, device="cpu"),
+    "ALE": ALE(n_steps=100, learning_rate=1e-2, device="cpu"),
+    "CMT": CMT(hidden=32, kept=0.8, n_steps=80, learning_rate=5e-2, device="cpu"),
+    "CNZSL": CNZSL(hidden=128, n_steps=60, learning_rate=1e-2, device="cpu"),
     "CONSE": CONSE(n_combined=10, penalty=0.1, seen_penalty=0.2),
-    "CVC": CVC(hidden=32, n_tasks=100, learning_rate=1e-2, device="cpu"),
+    "CVC": CVC(hidden=32, n_steps=100, learning_rate=1e-2, device="cpu"),
     "DAP": DAP(feature_scaling="standard"),
-    "DEM": DEM(hidden=64, n_tasks=100, learning_rate=1e-2, device="cpu"),
-    "DEVISE": DEVISE(n_tasks=100, learning_rate=1e-2, device="cpu"),
+    "DEM": DEM(hidden=64, n_steps=100, learning_rate=1e-2, device="cpu"),
+    "DEVISE": DEVISE(n_steps=100, learning_rate=1e-2, device="cpu"),
     "DSRL": DSRL(components=20, steps=2),
     "ESZSL": ESZSL(),
     "FCLSWGAN": FCLSWGAN(
         hidden=64,
         noise_size=4,
         n_synthesised=20,
-        classifier_tasks=50,
+        classifier_steps=50,
         critic_steps=2,
         classification_weight=1.0,
-        n_tasks=90,
+        n_steps=90,
         learning_rate=1e-2,
         seen_penalty=2.0,
         device="cpu",
     ),
     "Foresight": Foresight(),
     "GFZSL": GFZSL(),
-    "LATEM": LATEM(n_tasks=200, batch_size=32, learning_rate=2e-2, device="cpu"),
-    "PSR": PSR(hidden=64, n_tasks=100, learning_rate=1e-2, device="cpu"),
-    "Projection": Projection(hidden=64, n_tasks=100, learning_rate=1e-2, device="cpu"),
-    "QFSL": QFSL(hidden=32, n_tasks=100, learning_rate=1e-2, batch_size=64, device="cpu"),
-    "RelationNetwork": RelationNetwork(hidden=64, n_tasks=100, images_per_class=4, learning_rate=1e-2, device="cpu"),
+    "LATEM": LATEM(n_steps=200, batch_size=32, learning_rate=2e-2, device="cpu"),
+    "PSR": PSR(hidden=64, n_steps=100, learning_rate=1e-2, device="cpu"),
+    "Projection": Projection(hidden=64, n_steps=100, learning_rate=1e-2, device="cpu"),
+    "QFSL": QFSL(hidden=32, n_steps=100, learning_rate=1e-2, batch_size=64, device="cpu"),
+    "RelationNetwork": RelationNetwork(hidden=64, n_steps=100, images_per_class=4, learning_rate=1e-2, device="cpu"),
     "SAE": SAE(),
-    "SJE": SJE(n_tasks=100, learning_rate=1e-2, device="cpu"),
-    "SPAEN": SPAEN(hidden=128, n_tasks=80, adversarial_weight=0.01, learning_rate=1e-2, device="cpu"),
-    "SSE": SSE(mixture_penalty=10.0, n_tasks=60, learning_rate=0.1, feature_scaling="none", device="cpu"),
+    "SJE": SJE(n_steps=100, learning_rate=1e-2, device="cpu"),
+    "SPAEN": SPAEN(hidden=128, n_steps=80, adversarial_weight=0.01, learning_rate=1e-2, device="cpu"),
+    "SSE": SSE(mixture_penalty=10.0, n_steps=60, learning_rate=0.1, feature_scaling="none", device="cpu"),
     "SYNC": SYNC(),
 }
 
@@ -466,7 +466,7 @@ def test_added_classes_are_saved_and_can_be_added_to_a_loaded_model(
 
 
 def test_an_adapted_model_is_saved_with_its_learned_classifiers(world: ZeroShotDataset, tmp_path: Path) -> None:
-    model = fit(QUICK["CVC"], world).adapt(world.test_unseen.X, rounds=2, tasks_per_round=20)
+    model = fit(QUICK["CVC"], world).adapt(world.test_unseen.X, rounds=2, steps_per_round=20)
     model.add_classes({"otter": np.arange(12.0)})
     model.save(tmp_path / "model")
     assert_same_scores(load_model(tmp_path / "model"), model, np.concatenate([world.test_seen.X, world.test_unseen.X]))
@@ -476,7 +476,7 @@ def test_an_adapted_model_is_saved_with_its_learned_classifiers(world: ZeroShotD
 @pytest.mark.parametrize("kind", [int, float, str])
 def test_labels_keep_their_kind_through_a_file(kind: type, tmp_path: Path) -> None:
     X, y = np.eye(4, dtype=np.float32), np.array([kind(k) for k in (1, 2, 3, 4)])
-    model = CVC(hidden=4, n_tasks=5, device="cpu").fit(X, y)
+    model = CVC(hidden=4, n_steps=5, device="cpu").fit(X, y)
     model.save(tmp_path / "model")
     answers = CVC.load(tmp_path / "model").predict(X)
     assert answers.dtype == model.predict(X).dtype == y.dtype
@@ -629,8 +629,8 @@ def test_contributions_of_attributes_sum_to_the_difference_of_scores(
         ("semantic_norm", 0),
         ("semantic_norm", -1.0),
         ("hidden", 0),
-        ("n_tasks", 0),
-        ("classes_per_task", 0),
+        ("n_steps", 0),
+        ("classes_per_episode", 0),
         ("images_per_class", 0),
         ("learning_rate", -1e-3),
         ("learning_rate", float("nan")),

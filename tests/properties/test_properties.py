@@ -178,10 +178,10 @@ def test_folds_never_leak(data: ZeroShotDataset, n_folds: int, seed: int) -> Non
 @some
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.integers(1, 8), st.integers(1, 6), st.integers(0, 10**15), seeds)
 def test_tasks_have_distinct_classes_and_images_wherever_there_are_enough(
-    counts: list[int], classes_per_task: int, images_per_class: int, first: int, seed: int
+    counts: list[int], classes_per_episode: int, images_per_class: int, first: int, seed: int
 ) -> None:
     y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
-    m = min(classes_per_task, len(counts))
+    m = min(classes_per_episode, len(counts))
     images = ClassImages.of(torch.from_numpy(y))
     drawn_classes = draw_classes(len(counts), first, 5, m, seed, torch.device("cpu"))
     classes, rows = drawn_classes.numpy(), draw_images(images, drawn_classes, first, images_per_class, seed).numpy()

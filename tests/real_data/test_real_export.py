@@ -31,8 +31,8 @@ def model(request: pytest.FixtureRequest, birds: ZeroShotDataset) -> ZeroShotCla
     if request.param.startswith("Foresight"):
         foresight = Foresight(seen_penalty=5.0).fit(birds.train.X, birds.train.y, birds.classes)
         return foresight.adapt(birds.test_unseen.X) if request.param == "Foresight adapted" else foresight
-    quick = CVC(n_tasks=100, seen_penalty=1.0, device="cpu").fit(birds.train.X, birds.train.y, birds.classes)
-    return quick.adapt(birds.test_unseen.X, rounds=2, tasks_per_round=20) if request.param == "CVC adapted" else quick
+    quick = CVC(n_steps=100, seen_penalty=1.0, device="cpu").fit(birds.train.X, birds.train.y, birds.classes)
+    return quick.adapt(birds.test_unseen.X, rounds=2, steps_per_round=20) if request.param == "CVC adapted" else quick
 
 
 def test_a_file_answers_as_the_model_does(model: ZeroShotClassifier, birds: ZeroShotDataset, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_file_answers_as_the_model_does(model: ZeroShotClassifier, birds: Zero
     given = {
         "features": X,
         "class_vectors": np.array(json.loads(metadata["class_vectors"]), dtype=np.float32),
-        "seen_places": np.array(json.loads(metadata["seen_places"])),
+        "seen_indices": np.array(json.loads(metadata["seen_indices"])),
     }
     scores, probabilities = session.run(["scores", "probabilities"], {name: given[name] for name in written.inputs})
     expected = model.decision_function(X, labels)
@@ -86,7 +86,7 @@ def test_a_file_answers_photos_as_the_model_does(photographed: ZeroShotDataset, 
     assert X.shape == (80, 1280)
     table = photographed.classes
     known = table.only(np.setdiff1d(table.labels, [late]))
-    model = CVC(hidden=256, n_tasks=100, seen_penalty=1.0, device="cpu").fit(photographed.train.X, photographed.train.y, known)
+    model = CVC(hidden=256, n_steps=100, seen_penalty=1.0, device="cpu").fit(photographed.train.X, photographed.train.y, known)
     written = export_onnx(model, tmp_path / "model.onnx")
     model.add_classes(table.only([late]))  # the file knows nothing of it but how classifiers are made
     session = onnxruntime.InferenceSession(str(written.path), providers=["CPUExecutionProvider"])
@@ -95,7 +95,7 @@ def test_a_file_answers_photos_as_the_model_does(photographed: ZeroShotDataset, 
     given = {
         "features": X.astype(np.float32),
         "class_vectors": table.vectors_of(labels).astype(np.float32),
-        "seen_places": np.array([seen.index(label) if label in seen else -1 for label in labels]),
+        "seen_indices": np.array([seen.index(label) if label in seen else -1 for label in labels]),
     }
     (scores,) = session.run(["scores"], given)
     expected = model.decision_function(X, labels)

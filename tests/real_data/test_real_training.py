@@ -38,7 +38,7 @@ def test_animals_run_through_the_same_commands_and_the_leak_is_repaired(
     benchmark_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = [str(benchmark_folder / "AWA1"), "--features", "bow512"]
-    quick = ["--method", "CVC", "--set", "n_tasks=600", "--set", "hidden=400"]
+    quick = ["--method", "CVC", "--set", "n_steps=600", "--set", "hidden=400"]
     assert main(["train", *data, "--out", str(tmp_path / "model"), *quick]) == 0
     assert "validation-leak" in capsys.readouterr().err
     record = CVC.load(tmp_path / "model").record_

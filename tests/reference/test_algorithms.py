@@ -29,8 +29,8 @@ SETTINGS = {
     "hidden": 16,
     "output": "relu",
     "initial_scale": 8.0,
-    "n_tasks": N_TASKS,
-    "classes_per_task": 4,
+    "n_steps": N_TASKS,
+    "classes_per_episode": 4,
     "images_per_class": 3,
     "learning_rate": 5e-3,
     "schedule": "cosine",
@@ -41,8 +41,8 @@ SETTINGS = {
 }
 ADAPTATION = {
     "rounds": 3,
-    "tasks_per_round": 15,
-    "classes_per_task": 4,
+    "steps_per_round": 15,
+    "classes_per_episode": 4,
     "images_per_class": 2,
     "learning_rate": 5e-3,
     "schedule": "halve every 20",
@@ -61,10 +61,10 @@ class Replay(Hook):
         self.pools: list[dict[int, int]] = []
         draw = training.objective.draw
 
-        def noted(first: int, n_tasks: int) -> Draw:
+        def noted(first: int, n_steps: int) -> Draw:
             assert first == sum(map(len, self.chunks))  # every task once, in order
-            drawn = draw(first, n_tasks)
-            self.chunks.append([{name: array[i].tolist() for name, array in drawn.items()} for i in range(n_tasks)])
+            drawn = draw(first, n_steps)
+            self.chunks.append([{name: array[i].tolist() for name, array in drawn.items()} for i in range(n_steps)])
             if isinstance(self.objective, SelfTraining):
                 pool = self.objective.pool
                 self.pools.append(dict(zip(pool.rows.tolist(), pool.labels.tolist(), strict=True)))
@@ -125,7 +125,7 @@ def test_cvc_is_algorithm_1(world: ZeroShotDataset, trained: tuple[CVC, Replay])
     everything = vectors_of(world, world.classes.labels)
     assert relative_difference(model.classifiers_of(world.classes.labels), classifiers(parameters, everything)) < TOLERANCE
     assert model.score_.scale.item() == pytest.approx(parameters.sigma.item(), rel=TOLERANCE)
-    assert model.losses_ == [{"tasks": N_TASKS, "loss": pytest.approx(np.mean(losses), rel=TOLERANCE)}]
+    assert model.losses_ == [{"steps": N_TASKS, "loss": pytest.approx(np.mean(losses), rel=TOLERANCE)}]
     assert losses[-1] < losses[0]
 
 

@@ -24,7 +24,7 @@ def own_memory() -> int:
 def test_ten_million_images_need_no_more_memory_than_one_million(tmp_path: Path) -> None:
     vectors = {"cat": [1.0, 0.0], "dog": [0.0, 1.0], "okapi": [1.0, 1.0]}
     rng = np.random.default_rng(0)
-    model = CVC(hidden=8, n_tasks=20, device="cpu").fit(rng.random((40, 4)), ["cat", "dog"] * 20, vectors)
+    model = CVC(hidden=8, n_steps=20, device="cpu").fit(rng.random((40, 4)), ["cat", "dog"] * 20, vectors)
     path = tmp_path / "features.npy"
     stored = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(ROWS, 4))  # zeros that take no disk
     stored[-1] = rng.random(4)

@@ -73,12 +73,12 @@ def watched_training(
     copy = clone(model).set_params(seen_penalty=_penalty_in_training(model), device=model.any_device)
     tested = len(data.test_seen) or len(data.test_unseen)
     # Measurements counts its points along the whole schedule, which training may have left early.
-    along = -(-points * model.n_tasks // model.n_tasks_)
+    along = -(-points * model.n_steps // model.n_steps_)
     watch = [Measurements(data, along)] if tested else []
-    stage, stop_after = "training again, watched", model.n_tasks_
+    stage, stop_after = "training again, watched", model.n_steps_
     copy.fit(data.train.X, data.train.y, data.classes, hooks=[*watch, *hooks], stage=stage, stop_after=stop_after)
     curve = copy.curve_ if tested else copy.losses_
-    return Watched(copy, [_only(point, ("tasks", "loss", *MEASURED)) for point in curve])
+    return Watched(copy, [_only(point, ("steps", "loss", *MEASURED)) for point in curve])
 
 
 def watched_adaptation(
@@ -104,7 +104,7 @@ def watched_adaptation(
     stage, truth = "adapting again, watched", data.test_unseen.y
     run = model.adaptation_run(data.test_unseen.X, data.unseen, true_labels=truth, stage=stage, **options)
     size = run.objective.round_size
-    points = STOPPING_POINTS if size is None else run.optimisation.n_tasks // size
+    points = STOPPING_POINTS if size is None else run.optimisation.n_steps // size
     run.hooks = [Measurements(data, points), *hooks]
     run.model.seen_penalty = seen_penalty
     train(run)

@@ -1,4 +1,4 @@
-"""The paper's ablation on any data: in which space, by which score, with tasks or without; and how many classes a task."""
+"""The paper's ablation on any data: in which space, by which score, with episodes or without; and how many classes an episode."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,8 +23,8 @@ SEARCH: Mapping[str, Mapping[str, Sequence[Any]] | None] = {  # score -> what is
     "dot": {"semantic_norm": ("sqrt", 1.0)},
     "cosine": None,  # the method's own: where the scale starts
 }
-SIZES, USUAL_SIZE = (4, 8, 16, 32), 32  # classes a task
-VARIED = {"space", "output", "similarity", "initialisation", "episodic", "classes_per_task", "seed"}  # not alike in all
+SIZES, USUAL_SIZE = (4, 8, 16, 32), 32  # classes an episode
+VARIED = {"space", "output", "similarity", "initialisation", "episodic", "classes_per_episode", "seed"}  # not alike in all
 CHOSEN = {"semantic_norm", "initial_scale"}
 FEWEST_SEEN = 4  # from which some can be held out as validation classes
 PAPERS_DATA, OF_THE_PAPER = "AWA1", "paper†"
@@ -35,18 +35,18 @@ PAPERS_NOTE = (
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of the ablation: where images and classes are compared, by which score, and whether training has tasks."""
+    """A row of the ablation: where images and classes are compared, by which score, and whether training is episodic."""
 
     space: str
     score: str
-    tasks: bool
-    size: int  # classes a task
+    episodic: bool
+    size: int  # classes an episode
     last: str = "linear"  # what follows the networks' last layer
 
     @property
     def papers(self) -> str:
         """The row of the paper's Table 2 that it repeats."""
-        return f"{self.space}, {self.score}, {'tasks' if self.tasks else 'no tasks'}"
+        return f"{self.space}, {self.score}, {'episodes' if self.episodic else 'no episodes'}"
 
     @property
     def label(self) -> str:
@@ -56,18 +56,18 @@ class Variant:
     def entry(self, label: str, shared: Mapping[str, Any]) -> MethodEntry:
         """The method of a plan that it is."""
         name, of_space = SPACES[self.space]
-        own = {"similarity": self.score, "episodic": self.tasks, "classes_per_task": self.size}
+        own = {"similarity": self.score, "episodic": self.episodic, "classes_per_episode": self.size}
         return MethodEntry(name, label, {**shared, **of_space, **own, "output": self.last}, SEARCH[self.score])
 
 
 def ablation_plan(data: DataEntry, n_seen: int, seeds: int, shared: Mapping[str, Any] | None = None) -> Plan:
     """The plan of both tables; ``n_seen`` is the number of seen classes, ``shared`` are settings of all variants.
 
-    Twelve variants differ in nothing but space, score and tasks; a last one is CVC as it is, whose generator ends in a ReLU
+    Twelve variants differ in nothing but space, score and episodes; a last one is CVC as it is, whose generator ends in a ReLU
     where features are never negative. Each chooses between two scales of its scores on validation classes, besides the number
     of tasks and the penalty on seen classes: by ``cosine`` where the learnable scale starts, the method's own search space;
     by ``dot``, which has none, how long class vectors are, which helped most of what was tried on validation classes of CUB.
-    Without tasks there are mini-batches of as many images. Tasks have 32 classes, or all where fewer are seen: that job
+    Without episodes there are mini-batches of as many images. Episodes have 32 classes, or all where fewer are seen: that job
     stands in both tables, and runs once.
     """
     check_ablation(data, n_seen, shared or {})
@@ -107,7 +107,7 @@ class Ablation:
         return sorted(found, key=lambda pair: order.index(pair[0].label))
 
     def by_size(self) -> list[tuple[int, Row]]:
-        """The rows of Table 5 by classes a task."""
+        """The rows of Table 5 by classes an episode."""
         found = [(variant.size, row) for variant, row in self.rows if variant == Variant(VISUAL, "cosine", True, variant.size)]
         return sorted(found, key=lambda pair: pair[0])
 
@@ -142,7 +142,7 @@ def ablation_tables(outcomes: Iterable[Outcome]) -> list[Table]:
 
 def _cells(size: int) -> list[Variant]:
     """The rows of Table 2."""
-    variants = [Variant(space, score, tasks, size) for space, score, tasks in product(SPACES, SEARCH, (False, True))]
+    variants = [Variant(space, score, episodic, size) for space, score, episodic in product(SPACES, SEARCH, (False, True))]
     return [*variants, Variant(VISUAL, "cosine", True, size, "auto")]
 
 
@@ -154,7 +154,7 @@ def _variant(outcome: Outcome) -> Variant | None:
     settings = method["settings"]
     for space, (name, own) in SPACES.items():
         if method["name"] == name and all(settings[key] == value for key, value in own.items()):
-            shape = settings["similarity"], settings["episodic"], settings["classes_per_task"]
+            shape = settings["similarity"], settings["episodic"], settings["classes_per_episode"]
             return Variant(space, *shape, settings["output"])
     return None
 
@@ -172,18 +172,18 @@ def _n_seen(groups: Sequence[Sequence[Outcome]]) -> int | None:
 
 
 def _label_by_size(size: int, n_seen: int | None) -> str:
-    """The name in Table 5 of CVC with tasks of so many classes."""
-    return f"{VISUAL}, cosine, {'all' if size == n_seen else size} classes a task"
+    """The name in Table 5 of CVC with episodes of so many classes."""
+    return f"{VISUAL}, cosine, {'all' if size == n_seen else size} classes an episode"
 
 
 def _table_2(ablation: Ablation) -> Table:
     ordered = ablation.by_cell()
-    factors, paper = ["space", "score", "tasks", "last layer"], [f"{name} {OF_THE_PAPER}" for name in NUMBERS]
+    factors, paper = ["space", "score", "episodes", "last layer"], [f"{name} {OF_THE_PAPER}" for name in NUMBERS]
     columns = [*factors, *NUMBERS, "H plain", *paper, "seeds"]
     lines = []
     for variant, row in ordered:
         measured = [row.shown(name) for name in (*NUMBERS, "H_plain")]
-        named = [variant.space, variant.score, "yes" if variant.tasks else "no", variant.last]
+        named = [variant.space, variant.score, "yes" if variant.episodic else "no", variant.last]
         lines.append([*named, *measured, *(_of_the_paper(variant.papers, name) for name in NUMBERS), str(row.seeds)])
     notes = [
         "Percent, mean ± standard deviation over seeds. V→A: images are projected to the class vectors' space; V→I←A: images "
@@ -192,7 +192,7 @@ def _table_2(ablation: Ablation) -> Table:
         "U, S and H with the penalty on seen classes that was chosen on validation classes; plain: without it.",
     ]
     remarks = [remark for _, row in ordered for remark in row.remarks]
-    title = f"{ablation.name}: space, score and tasks (the paper's Table 2)"
+    title = f"{ablation.name}: space, score and episodes (the paper's Table 2)"
     return Table(title, columns, lines, [*notes, PAPERS_NOTE, *remarks])
 
 
@@ -203,9 +203,9 @@ def _table_5(ablation: Ablation) -> Table:
         shown = f"{size} (all)" if size == ablation.n_seen else str(size)
         lines.append([shown, row.shown("T1"), row.shown("H"), paper, str(row.seeds)])
         remarks += row.remarks
-    columns = ["classes a task", "T1", "H", f"T1 {OF_THE_PAPER}", "seeds"]
-    notes = ["Percent, mean ± standard deviation over seeds; A→V, cosine, tasks.", PAPERS_NOTE]
-    return Table(f"{ablation.name}: classes a task (the paper's Table 5)", columns, lines, [*notes, *remarks])
+    columns = ["classes an episode", "T1", "H", f"T1 {OF_THE_PAPER}", "seeds"]
+    notes = ["Percent, mean ± standard deviation over seeds; A→V, cosine, episodes.", PAPERS_NOTE]
+    return Table(f"{ablation.name}: classes an episode (the paper's Table 5)", columns, lines, [*notes, *remarks])
 
 
 def _of_the_paper(label: str, number: str) -> str:

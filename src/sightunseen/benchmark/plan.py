@@ -207,7 +207,7 @@ def _tables(content: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]
 
 def _check_table(what: str, value: Any) -> None:
     if not isinstance(value, Mapping):
-        raise SettingsError(f"{what} of the plan must be a table, such as {{ n_tasks = 500 }}; got {value!r}.")
+        raise SettingsError(f"{what} of the plan must be a table, such as {{ n_steps = 500 }}; got {value!r}.")
 
 
 def _entry(kind: type[Any], where: str, table: Mapping[str, Any]) -> Any:

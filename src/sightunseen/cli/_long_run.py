@@ -50,12 +50,12 @@ def prepare_output(args: argparse.Namespace) -> Path:
 
 
 @contextmanager
-def long_work(workspace: Path, identity: dict[str, Any], by_tasks: bool = True) -> Iterator[Sequence[Hook]]:
+def long_work(workspace: Path, identity: dict[str, Any], by_steps: bool = True) -> Iterator[Sequence[Hook]]:
     """Yield the hooks of a run, a progress bar and checkpoints; a first Ctrl-C is caught and ends in a checkpoint.
 
-    What is not trained ``by_tasks`` takes seconds and has no checkpoints: it needs no hooks, and Ctrl-C stops it at once.
+    What is not trained ``by_steps`` takes seconds and has no checkpoints: it needs no hooks, and Ctrl-C stops it at once.
     """
-    if not by_tasks:
+    if not by_steps:
         yield []
         return
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
@@ -104,7 +104,7 @@ class ProgressBar(Hook):
             self.row,
             description=shown.stage + others,
             total=shown.last,
-            completed=shown.tasks_done,
+            completed=shown.steps_done,
             speed=f"{speed:,.0f}/s" if speed else "",
             loss=f"loss {shown.losses[-1][1]:.3f}",
         )
@@ -117,7 +117,7 @@ class ProgressBar(Hook):
             self.bar = None
         if not self.console.is_terminal and training.losses:
             print(
-                f"{training.stage}: {training.tasks_done:,} of {training.last:,} tasks, loss {training.losses[-1][1]:.3f}",
+                f"{training.stage}: {training.steps_done:,} of {training.last:,} tasks, loss {training.losses[-1][1]:.3f}",
                 file=sys.stderr,
             )
 

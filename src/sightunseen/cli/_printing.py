@@ -61,8 +61,8 @@ def print_choice(record: RunRecord) -> None:
         for entry in tried:
             point = best_point(entry)
             settings = ", ".join(f"{name} {value}" for name, value in entry["settings"].items())
-            rows.append((settings, point.get("tasks"), point["T1"], point["H_at_best_penalty"], point["AUSUC"]))
-        print_table("Tried on validation classes:", ["settings", "tasks", "T1", "H", "AUSUC"], rows)
+            rows.append((settings, point.get("steps"), point["T1"], point["H_at_best_penalty"], point["AUSUC"]))
+        print_table("Tried on validation classes:", ["settings", "steps", "T1", "H", "AUSUC"], rows)
     chosen = record.selection.get("chosen", {})
     shown = ", ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen.items()

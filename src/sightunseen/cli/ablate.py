@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="change a setting of all variants, such as n_tasks=500; may be given several times (with --of Foresight: "
+        help="change a setting of all variants, such as n_steps=500; may be given several times (with --of Foresight: "
         "of CVC beside it)",
     )
     add_format_argument(parser)

@@ -57,9 +57,9 @@ def _say_onnx(file: "OnnxFile") -> None:
     print(f"wrote {file.path} ({file.path.stat().st_size / 1e6:.1f} MB)")
     for what, tensors in (("inputs", file.inputs), ("outputs", file.outputs)):
         print(f"  {what}: " + ", ".join(f"{name} ({_shape(shape)})" for name, shape in tensors.items()))
-    if "seen_places" in file.inputs:
-        print("  seen_places: the place of a class among the seen ones, as in the file's metadata; -1 for any other class")
-    print("  metadata: labels, class_vectors, seen_places, attribute_names, semantics, temperature, none_below, backbone")
+    if "seen_indices" in file.inputs:
+        print("  seen_indices: the place of a class among the seen ones, as in the file's metadata; -1 for any other class")
+    print("  metadata: labels, class_vectors, seen_indices, attribute_names, semantics, temperature, none_below, backbone")
     if file.difference is None:
         print("  not compared with the model: that needs onnxruntime (pip install 'sightunseen[onnx]')")
     else:

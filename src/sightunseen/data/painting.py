@@ -59,7 +59,7 @@ def paint(thing: Thing, rng: np.random.Generator, size: int) -> "Image":
     picture = Image.fromarray(_bytes(BACKGROUNDS[thing.background](size, rng))).resize((side, side))
     radius = SIZES[thing.size] * side
     shade = np.array(COLOURS[thing.colour]) * rng.uniform(0.85, 1.1) + rng.normal(0, 10, 3)
-    for x, y in _places(NUMBERS[thing.number], radius / side, rng) * side:
+    for x, y in _indices(NUMBERS[thing.number], radius / side, rng) * side:
         reach = math.ceil(radius * 1.2)
         angle, own = rng.uniform(-0.5, 0.5), radius * rng.uniform(0.85, 1.1)
         ink, mask = Image.new("L", (2 * reach, 2 * reach)), Image.new("L", (2 * reach, 2 * reach))
@@ -75,7 +75,7 @@ def paint(thing: Thing, rng: np.random.Generator, size: int) -> "Image":
     return Image.fromarray(_bytes(_lit(np.asarray(small, dtype=np.float64), rng)))
 
 
-def _places(number: int, radius: float, rng: np.random.Generator) -> Pixels:
+def _indices(number: int, radius: float, rng: np.random.Generator) -> Pixels:
     """Centres (number, 2) between 0 and 1: inside the photo, and apart from each other."""
     while True:
         places = rng.uniform(0.08 + radius, 0.92 - radius, (number, 2))

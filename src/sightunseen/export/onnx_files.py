@@ -41,10 +41,10 @@ def export_onnx(model: ZeroShotClassifier, path: str | Path) -> OnnxFile:
     model's own scaling. Outputs are ``scores`` and ``probabilities`` (images, classes). Any classes will do, in any order.
 
     Where the model treats seen classes in another way, by a penalty or, after ``adapt``, by learned classifiers, there is a
-    third input: ``seen_places`` (classes,), whole numbers, the place of a class among the model's seen ones, or -1. It must
+    third input: ``seen_indices`` (classes,), whole numbers, the place of a class among the model's seen ones, or -1. It must
     be given: a vector alone does not say which class it is of, and a guess could go wrong without a word.
 
-    The file's metadata hold what there is to feed, as JSON: ``labels``, ``class_vectors`` and ``seen_places`` of the model's
+    The file's metadata hold what there is to feed, as JSON: ``labels``, ``class_vectors`` and ``seen_indices`` of the model's
     classes; besides, ``attribute_names``, ``semantics``, ``method``, ``backbone`` and ``sightunseen_version``; and of the
     calibration the ``temperature``, already in the probabilities, and ``none_below``, the best score under which an image is
     none of the classes (null: never). Classifiers are made at every run, so many images at a time are cheaper than one by
@@ -82,7 +82,7 @@ def check_onnx(model: ZeroShotClassifier, path: str | Path, images: int = 1000, 
     given = {
         "features": features,
         "class_vectors": model.table_.vectors.astype(np.float32),
-        "seen_places": model.seen_places(labels),
+        "seen_indices": model.seen_indices(labels),
     }
     (found,) = session.run(["scores"], {entry.name: given[entry.name] for entry in session.get_inputs()})
     with warnings.catch_warnings():

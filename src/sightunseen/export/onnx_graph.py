@@ -43,7 +43,7 @@ def as_onnx(model: ZeroShotClassifier) -> "ModelProto":
 
     inputs = [tensor("features", "images", int(model.n_features_in_)), tensor("class_vectors", "classes", vectors)]
     if model.seen_penalty or made_of.learned is not None:
-        inputs.append(tensor("seen_places", "classes", kind=TensorProto.INT64))
+        inputs.append(tensor("seen_indices", "classes", kind=TensorProto.INT64))
     outputs = [tensor(name, "images", "classes") for name in ("scores", "probabilities")]
     made = helper.make_model(
         helper.make_graph(graph.nodes, type(model).__name__, inputs, outputs, graph.constants),
@@ -110,7 +110,7 @@ class _Graph:
             values = self.step("Relu", values) if layer.rectify else values
         if made_of.learned is None:
             return values
-        rows = self.step("Max", "seen_places", self.constant(0, np.int64))  # any row will do for an unseen class
+        rows = self.step("Max", "seen_indices", self.constant(0, np.int64))  # any row will do for an unseen class
         learned = self.step("Gather", self.constant(made_of.learned), rows, axis=0)
         is_seen = self.step("Unsqueeze", self.is_seen(), self.constant([1], np.int64))
         return self.step("Where", is_seen, learned, values)
@@ -148,7 +148,7 @@ class _Graph:
         return self.step("Mul", self.step("Sub", values, self.constant(scaling.shift)), self.constant(scaling.factor))
 
     def is_seen(self) -> str:
-        return self.step("GreaterOrEqual", "seen_places", self.constant(0, np.int64))
+        return self.step("GreaterOrEqual", "seen_indices", self.constant(0, np.int64))
 
     def lengths(self, rows: str) -> str:
         """(n, k) -> (n, 1), none of them zero."""
@@ -179,7 +179,7 @@ def _metadata(model: ZeroShotClassifier) -> dict[str, str]:
         "semantics": table.use,
         "labels": json.dumps(table.labels.tolist(), ensure_ascii=False),
         "class_vectors": json.dumps(table.vectors.tolist()),
-        "seen_places": json.dumps(model.seen_places(table.labels).tolist()),
+        "seen_indices": json.dumps(model.seen_indices(table.labels).tolist()),
         "attribute_names": json.dumps(table.attribute_names, ensure_ascii=False),
         "backbone": json.dumps(backbone, ensure_ascii=False),
         "temperature": json.dumps(model.temperature_),

@@ -37,7 +37,7 @@ class ALE(RankingClassifier, AdaptableClassifier):
     margin : by how much the right class must win.
     feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_tasks, batch_size : mini-batches, and the images in each.
+    n_steps, batch_size : mini-batches, and the images in each.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
     seen_penalty : subtracted from the scores of seen classes.
     seed : the one number all randomness follows from.

@@ -36,7 +36,7 @@ class CMT(GradientTrainedClassifier):
     kept : the share of training images that are not novel, which is where T stands.
     feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_tasks, images_per_task : the number of tasks and the images in one.
+    n_steps, images_per_episode : the number of tasks and the images in one.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
     seen_penalty : subtracted from the scores of seen classes.
     seed : the one number all randomness follows from.
@@ -51,8 +51,8 @@ class CMT(GradientTrainedClassifier):
         kept: float = 0.95,
         feature_scaling: str = "standard",
         semantic_norm: float | str | None = "sqrt",
-        n_tasks: int = 400,
-        images_per_task: int = 128,
+        n_steps: int = 400,
+        images_per_episode: int = 128,
         learning_rate: float = 1e-3,
         schedule: str = "cosine",
         weight_decay: float = 1e-3,
@@ -64,8 +64,8 @@ class CMT(GradientTrainedClassifier):
         self.kept = kept
         self.feature_scaling = feature_scaling
         self.semantic_norm = semantic_norm
-        self.n_tasks = n_tasks
-        self.images_per_task = images_per_task
+        self.n_steps = n_steps
+        self.images_per_episode = images_per_episode
         self.learning_rate = learning_rate
         self.schedule = schedule
         self.weight_decay = weight_decay
@@ -77,7 +77,7 @@ class CMT(GradientTrainedClassifier):
         """Refuse settings that cannot be meant; ``fit`` does so first."""
         super().check_settings()
         check_whole("hidden", self.hidden, 1)
-        check_whole("images_per_task", self.images_per_task, 1)
+        check_whole("images_per_episode", self.images_per_episode, 1)
         check_number("kept", self.kept, 0)
         if self.kept > 1:
             raise SettingsError(f"kept must be a share, at most 1; got {self.kept!r}.")
@@ -91,11 +91,11 @@ class CMT(GradientTrainedClassifier):
     def _objective(self, X: Tensor, places: Tensor) -> "Transfer":
         vectors = self._vectors_on_device(self.seen_classes_)
         networks = self.networks_["mapping"], self.networks_["softmax"], self.novelty_
-        return Transfer(*networks, vectors, X, places, self.images_per_task, self.kept, self.seed)
+        return Transfer(*networks, vectors, X, places, self.images_per_episode, self.kept, self.seed)
 
     def _prepare(self, labels: Labels) -> "Candidates":
         seen = np.isin(labels, self.seen_classes_)
-        places = self._places(self.seen_classes_, labels[seen])
+        places = self._indices(self.seen_classes_, labels[seen])
         vectors = self._vectors_on_device(labels[~seen]) if not seen.all() else None
         columns = torch.as_tensor(np.argsort(np.argsort(~seen, kind="stable")), device=self._device)
         return Candidates(self._vectors_on_device(self.seen_classes_), places, vectors, columns)
@@ -160,12 +160,12 @@ class Transfer(BatchObjective):
         vectors: Tensor,
         features: Tensor,
         places: Tensor,
-        images_per_task: int,
+        images_per_episode: int,
         kept: float,
         seed: int,
     ) -> None:
         trained = [*mapping.parameters(), *softmax.parameters()]
-        super().__init__(trained, features, places, images_per_task, derive_seed(seed, "tasks"))
+        super().__init__(trained, features, places, images_per_episode, derive_seed(seed, "tasks"))
         self.mapping, self.softmax, self.novelty = mapping, softmax, novelty
         self.vectors, self.kept = vectors, kept
 
@@ -177,7 +177,7 @@ class Transfer(BatchObjective):
         )
 
     @torch.no_grad()
-    def after_chunk(self, tasks_done: int, n_tasks: int, loss: float) -> None:
+    def after_chunk(self, steps_done: int, n_steps: int, loss: float) -> None:
         """Measure the seen classes where the mapping now has them, so that the model can be used at any point."""
         self.novelty.learn(self.mapping(self.features), self.places, self.vectors, self.kept)
 

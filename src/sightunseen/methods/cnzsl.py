@@ -33,7 +33,7 @@ class CNZSL(GradientTrainedClassifier):
     hidden : width of both hidden layers.
     scale : gamma; features and prototypes are both scaled to this length.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_tasks, batch_size : the number of mini-batches, and the images of each.
+    n_steps, batch_size : the number of mini-batches, and the images of each.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
     seen_penalty : subtracted from the scores of seen classes; to be chosen on validation classes, never on test data.
     seed : the one number all randomness follows from.
@@ -47,7 +47,7 @@ class CNZSL(GradientTrainedClassifier):
         hidden: int = 512,
         scale: float = 5.0,
         semantic_norm: float | str | None = "sqrt",
-        n_tasks: int = 200,
+        n_steps: int = 200,
         batch_size: int = 128,
         learning_rate: float = 2e-3,
         schedule: str = "cosine",
@@ -59,7 +59,7 @@ class CNZSL(GradientTrainedClassifier):
         self.hidden = hidden
         self.scale = scale
         self.semantic_norm = semantic_norm
-        self.n_tasks = n_tasks
+        self.n_steps = n_steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.schedule = schedule

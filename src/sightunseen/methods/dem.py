@@ -16,7 +16,7 @@ from sightunseen.methods.base.classifier import Floats
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.cvc.panels import paper_panels
 from sightunseen.methods.shared.networks import Perceptron, as_layers
-from sightunseen.methods.shared.objectives import TaskObjective
+from sightunseen.methods.shared.objectives import EpisodeObjective
 
 SIMILARITIES = ("distance", "cosine")
 
@@ -34,7 +34,7 @@ class DEM(GradientTrainedClassifier):
     similarity : nearest by ``cosine``, the better one on validation classes of CUB, or by ``distance`` (squared).
     feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_tasks, classes_per_task, images_per_class : the number of tasks, and the classes and images of each in one.
+    n_steps, classes_per_episode, images_per_class : the number of tasks, and the classes and images of each in one.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
     seen_penalty : subtracted from the scores of seen classes.
     seed : the one number all randomness follows from.
@@ -49,8 +49,8 @@ class DEM(GradientTrainedClassifier):
         similarity: str = "cosine",
         feature_scaling: str = "standard",
         semantic_norm: float | str | None = "sqrt",
-        n_tasks: int = 600,
-        classes_per_task: int = 32,
+        n_steps: int = 600,
+        classes_per_episode: int = 32,
         images_per_class: int = 4,
         learning_rate: float = 1e-3,
         schedule: str = "cosine",
@@ -63,8 +63,8 @@ class DEM(GradientTrainedClassifier):
         self.similarity = similarity
         self.feature_scaling = feature_scaling
         self.semantic_norm = semantic_norm
-        self.n_tasks = n_tasks
-        self.classes_per_task = classes_per_task
+        self.n_steps = n_steps
+        self.classes_per_episode = classes_per_episode
         self.images_per_class = images_per_class
         self.learning_rate = learning_rate
         self.schedule = schedule
@@ -77,7 +77,7 @@ class DEM(GradientTrainedClassifier):
         """Refuse settings that cannot be meant; ``fit`` does so first."""
         super().check_settings()
         check_choice("similarity", self.similarity, SIMILARITIES)
-        for name in ("hidden", "classes_per_task", "images_per_class"):
+        for name in ("hidden", "classes_per_episode", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
 
     def reference_panels(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class DEM(GradientTrainedClassifier):
 
     def _objective(self, X: Tensor, places: Tensor) -> "Embedding":
         vectors = self._vectors_on_device(self.seen_classes_)
-        shape = self.classes_per_task, self.images_per_class
+        shape = self.classes_per_episode, self.images_per_class
         return Embedding(self.networks_.values(), vectors, X, places, *shape, self.seed)
 
     def _embedded(self, labels: Labels) -> Tensor:
@@ -119,7 +119,7 @@ class DEM(GradientTrainedClassifier):
         return 2 * X @ prepared.T - prepared.square().sum(dim=1)
 
 
-class Embedding(TaskObjective):
+class Embedding(EpisodeObjective):
     """Eq. 1 on a task: the mean of ||x - f(s_y)||^2 over its images, divided by the number of features.
 
     The division makes the settings serve features of any number.

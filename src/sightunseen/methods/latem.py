@@ -23,7 +23,7 @@ class LATEM(RankingClassifier):
     margin : by how much the right class must win.
     feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_tasks, batch_size : mini-batches, and the images in each.
+    n_steps, batch_size : mini-batches, and the images in each.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
     seen_penalty : subtracted from the scores of seen classes.
     seed : the one number all randomness follows from.
@@ -38,7 +38,7 @@ class LATEM(RankingClassifier):
         margin: float = 1.0,
         feature_scaling: str = "unit",
         semantic_norm: float | str | None = "sqrt",
-        n_tasks: int = 500,
+        n_steps: int = 500,
         batch_size: int = 64,
         learning_rate: float = 3e-3,
         schedule: str = "cosine",
@@ -51,7 +51,7 @@ class LATEM(RankingClassifier):
             margin=margin,
             feature_scaling=feature_scaling,
             semantic_norm=semantic_norm,
-            n_tasks=n_tasks,
+            n_steps=n_steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
             schedule=schedule,

@@ -10,7 +10,7 @@ from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.shared.networks import Perceptron
-from sightunseen.methods.shared.objectives import TaskObjective
+from sightunseen.methods.shared.objectives import EpisodeObjective
 
 
 class PSR(GradientTrainedClassifier):
@@ -30,7 +30,7 @@ class PSR(GradientTrainedClassifier):
     relation, reconstruction : the weights of the terms.
     feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_tasks, classes_per_task, images_per_class : the number of tasks, and the classes and images of each in one.
+    n_steps, classes_per_episode, images_per_class : the number of tasks, and the classes and images of each in one.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
     seen_penalty : subtracted from the scores of seen classes.
     seed : the one number all randomness follows from.
@@ -47,8 +47,8 @@ class PSR(GradientTrainedClassifier):
         reconstruction: float = 0.1,
         feature_scaling: str = "standard",
         semantic_norm: float | str | None = "sqrt",
-        n_tasks: int = 700,
-        classes_per_task: int = 32,
+        n_steps: int = 700,
+        classes_per_episode: int = 32,
         images_per_class: int = 4,
         learning_rate: float = 1e-3,
         schedule: str = "cosine",
@@ -63,8 +63,8 @@ class PSR(GradientTrainedClassifier):
         self.reconstruction = reconstruction
         self.feature_scaling = feature_scaling
         self.semantic_norm = semantic_norm
-        self.n_tasks = n_tasks
-        self.classes_per_task = classes_per_task
+        self.n_steps = n_steps
+        self.classes_per_episode = classes_per_episode
         self.images_per_class = images_per_class
         self.learning_rate = learning_rate
         self.schedule = schedule
@@ -79,7 +79,7 @@ class PSR(GradientTrainedClassifier):
         check_number("threshold", self.threshold)
         check_number("relation", self.relation, 0)
         check_number("reconstruction", self.reconstruction, 0)
-        for name in ("hidden", "classes_per_task", "images_per_class"):
+        for name in ("hidden", "classes_per_episode", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
@@ -89,7 +89,7 @@ class PSR(GradientTrainedClassifier):
 
     def _objective(self, X: Tensor, places: Tensor) -> "Relations":
         vectors = self._vectors_on_device(self.seen_classes_)
-        shape = self.classes_per_task, self.images_per_class
+        shape = self.classes_per_episode, self.images_per_class
         objective = Relations(self.networks_.values(), vectors, X, places, *shape, self.seed)
         objective.threshold, objective.weights = self.threshold, (self.relation, self.reconstruction)
         # Features are standardised, so their cosines are about zero on average. The paper's cosines of vectors as they are
@@ -105,7 +105,7 @@ class PSR(GradientTrainedClassifier):
         return functional.normalize(X, dim=1) @ prepared.T
 
 
-class Relations(TaskObjective):
+class Relations(EpisodeObjective):
     """The loss of :class:`PSR` on a task."""
 
     threshold: float

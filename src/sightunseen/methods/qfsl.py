@@ -35,7 +35,7 @@ class QFSL(GradientAdaptableClassifier):
     hidden : width of the network's hidden layer; 0 for none, a linear map.
     feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_tasks, batch_size : the number of mini-batches, and the images of each.
+    n_steps, batch_size : the number of mini-batches, and the images of each.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
     seen_penalty : subtracted from the scores of seen classes; to be chosen on validation classes, never on test data.
     seed : the one number all randomness follows from.
@@ -50,7 +50,7 @@ class QFSL(GradientAdaptableClassifier):
         hidden: int = 512,
         feature_scaling: str = "unit",
         semantic_norm: float | str | None = 10.0,
-        n_tasks: int = 400,
+        n_steps: int = 400,
         batch_size: int = 128,
         learning_rate: float = 1e-3,
         schedule: str = "cosine",
@@ -62,7 +62,7 @@ class QFSL(GradientAdaptableClassifier):
         self.hidden = hidden
         self.feature_scaling = feature_scaling
         self.semantic_norm = semantic_norm
-        self.n_tasks = n_tasks
+        self.n_steps = n_steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.schedule = schedule
@@ -101,7 +101,7 @@ class QFSL(GradientAdaptableClassifier):
         true_indices: NDArray[np.int64] | None,
         *,
         bias_weight: float = 1.0,
-        n_tasks: int = 300,
+        n_steps: int = 300,
         learning_rate: float = 1e-3,
         batch_size: int = 128,
         unlabelled_batch_size: int = 128,
@@ -114,7 +114,7 @@ class QFSL(GradientAdaptableClassifier):
                 self.networks_["embedding"],
                 torch.cat([self._vectors_on_device(self.seen_classes_), self._vectors_on_device(unseen)]),
                 self._on_device(X_seen),
-                self._places(self.seen_classes_, y_seen),
+                self._indices(self.seen_classes_, y_seen),
                 batch_size,
                 derive_seed(self.seed, "adapting"),
             ),
@@ -123,7 +123,7 @@ class QFSL(GradientAdaptableClassifier):
             unlabelled_batch_size,
             bias_weight,
         )
-        return objective, Optimisation(n_tasks, learning_rate, self.schedule, self.weight_decay)
+        return objective, Optimisation(n_steps, learning_rate, self.schedule, self.weight_decay)
 
 
 class EmbeddingTraining(BatchObjective):
@@ -155,11 +155,11 @@ class QuasiFullySupervised(Objective):
         self.seen, self.features, self.n_seen = seen, X, n_seen
         self.batch_size, self.bias_weight = batch_size, bias_weight
 
-    def draw(self, first: int, n_tasks: int) -> Draw:
+    def draw(self, first: int, n_steps: int) -> Draw:
         """Rows of seen images, and of unlabelled ones."""
         seed = derive_seed(self.seen.seed, "unlabelled")
-        unlabelled = draw_batches(len(self.features), first, n_tasks, self.batch_size, seed, self.features.device)
-        return {**self.seen.draw(first, n_tasks), "unlabelled": unlabelled}
+        unlabelled = draw_batches(len(self.features), first, n_steps, self.batch_size, seed, self.features.device)
+        return {**self.seen.draw(first, n_steps), "unlabelled": unlabelled}
 
     def loss(self, task: Draw) -> Tensor:
         """Cross-entropy and the bias loss, each a mean over its images."""

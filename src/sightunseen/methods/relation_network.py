@@ -12,7 +12,7 @@ from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.shared.networks import Perceptron
-from sightunseen.methods.shared.objectives import TaskObjective
+from sightunseen.methods.shared.objectives import EpisodeObjective
 
 FIRST_WEIGHTS = 0.1  # of the last layer, relative to He's
 
@@ -30,7 +30,7 @@ class RelationNetwork(GradientTrainedClassifier):
     hidden : width of the hidden layers.
     feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_tasks, classes_per_task, images_per_class : the number of tasks, and the classes and images of each in one.
+    n_steps, classes_per_episode, images_per_class : the number of tasks, and the classes and images of each in one.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
     seen_penalty : subtracted from the scores of seen classes.
     seed : the one number all randomness follows from.
@@ -44,8 +44,8 @@ class RelationNetwork(GradientTrainedClassifier):
         hidden: int = 256,
         feature_scaling: str = "standard",
         semantic_norm: float | str | None = "sqrt",
-        n_tasks: int = 800,
-        classes_per_task: int = 32,
+        n_steps: int = 800,
+        classes_per_episode: int = 32,
         images_per_class: int = 2,
         learning_rate: float = 5e-4,
         schedule: str = "cosine",
@@ -57,8 +57,8 @@ class RelationNetwork(GradientTrainedClassifier):
         self.hidden = hidden
         self.feature_scaling = feature_scaling
         self.semantic_norm = semantic_norm
-        self.n_tasks = n_tasks
-        self.classes_per_task = classes_per_task
+        self.n_steps = n_steps
+        self.classes_per_episode = classes_per_episode
         self.images_per_class = images_per_class
         self.learning_rate = learning_rate
         self.schedule = schedule
@@ -70,18 +70,18 @@ class RelationNetwork(GradientTrainedClassifier):
     def check_settings(self) -> None:
         """Refuse settings that cannot be meant; ``fit`` does so first."""
         super().check_settings()
-        for name in ("hidden", "classes_per_task", "images_per_class"):
+        for name in ("hidden", "classes_per_episode", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         semantic_size, size = self.table_.vectors.shape[1], int(self.n_features_in_)
         embedding = Perceptron((semantic_size, self.hidden, size), rng, last="leaky relu")
-        right = 1 / max(2, min(self.classes_per_task, len(self.seen_classes_)))  # the share of right pairs in a task
+        right = 1 / max(2, min(self.classes_per_episode, len(self.seen_classes_)))  # the share of right pairs in a task
         return {"embedding": embedding, "relation": Relation(size, self.hidden, right, rng)}
 
     def _objective(self, X: Tensor, places: Tensor) -> "Comparison":
         vectors = self._vectors_on_device(self.seen_classes_)
-        shape = self.classes_per_task, self.images_per_class
+        shape = self.classes_per_episode, self.images_per_class
         return Comparison(self.networks_.values(), vectors, X, places, *shape, self.seed)
 
     def _prepare(self, labels: Labels) -> Tensor:
@@ -119,7 +119,7 @@ class Relation(nn.Module):
         return found.squeeze(2)
 
 
-class Comparison(TaskObjective):
+class Comparison(EpisodeObjective):
     """Eq. 3 on a task: every image with every class of it, as a mean over the pairs."""
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:

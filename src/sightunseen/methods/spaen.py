@@ -82,7 +82,7 @@ class SPAEN(GradientTrainedClassifier):
     margin : by how much an image's own class must lead.
     adversarial_weight : beta.
     critic_steps, gradient_penalty : steps of the critic for each of the embedders, and the weight of its penalty.
-    n_tasks, batch_size : steps of critic and embedders together, and images in each.
+    n_steps, batch_size : steps of critic and embedders together, and images in each.
     learning_rate, schedule, weight_decay, momentum : see :class:`~sightunseen.training.Optimisation`.
     feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
@@ -100,7 +100,7 @@ class SPAEN(GradientTrainedClassifier):
         adversarial_weight: float = 1.0,
         critic_steps: int = 1,
         gradient_penalty: float = 10.0,
-        n_tasks: int = 900,
+        n_steps: int = 900,
         batch_size: int = 64,
         learning_rate: float = 3e-3,
         schedule: str = "cosine",
@@ -117,7 +117,7 @@ class SPAEN(GradientTrainedClassifier):
         self.adversarial_weight = adversarial_weight
         self.critic_steps = critic_steps
         self.gradient_penalty = gradient_penalty
-        self.n_tasks = n_tasks
+        self.n_steps = n_steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.schedule = schedule

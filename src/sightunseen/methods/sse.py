@@ -38,7 +38,7 @@ class SSE(GradientTrainedClassifier):
     mixture_penalty : gamma, relative to the mean square length of the seen classes' vectors.
     alignment : weight of the loss of the classes' mean embeddings.
     initial_scale : size of the scores at the start.
-    n_tasks, classes_per_task, images_per_class : the number of tasks, and the images of each.
+    n_steps, classes_per_episode, images_per_class : the number of tasks, and the images of each.
     learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
     feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
@@ -54,8 +54,8 @@ class SSE(GradientTrainedClassifier):
         mixture_penalty: float = 3.0,
         alignment: float = 1.0,
         initial_scale: float = 10.0,
-        n_tasks: int = 200,
-        classes_per_task: int = 32,
+        n_steps: int = 200,
+        classes_per_episode: int = 32,
         images_per_class: int = 2,
         learning_rate: float = 3e-2,
         schedule: str = "cosine",
@@ -69,8 +69,8 @@ class SSE(GradientTrainedClassifier):
         self.mixture_penalty = mixture_penalty
         self.alignment = alignment
         self.initial_scale = initial_scale
-        self.n_tasks = n_tasks
-        self.classes_per_task = classes_per_task
+        self.n_steps = n_steps
+        self.classes_per_episode = classes_per_episode
         self.images_per_class = images_per_class
         self.learning_rate = learning_rate
         self.schedule = schedule
@@ -84,7 +84,7 @@ class SSE(GradientTrainedClassifier):
     def check_settings(self) -> None:
         """Refuse settings that cannot be meant; ``fit`` does so first."""
         super().check_settings()
-        check_whole("classes_per_task", self.classes_per_task, 1)
+        check_whole("classes_per_episode", self.classes_per_episode, 1)
         check_whole("images_per_class", self.images_per_class, 1)
         for name in ("mixture_penalty", "initial_scale"):
             check_number(f"{name} (more than zero)", getattr(self, name), np.nextafter(0, 1))
@@ -118,7 +118,7 @@ class SSE(GradientTrainedClassifier):
 
     def _objective(self, X: Tensor, places: Tensor) -> Objective:
         self.embedding_.start_at(X, places)
-        mixtures, shape = self._prepare(self.seen_classes_), (self.classes_per_task, self.images_per_class)
+        mixtures, shape = self._prepare(self.seen_classes_), (self.classes_per_episode, self.images_per_class)
         return MixtureAlignment(self.embedding_, mixtures, self._margins(), X, places, shape, self.alignment, self.seed)
 
     def _margins(self) -> Tensor:
@@ -195,14 +195,14 @@ class MixtureAlignment(Objective):
         self.embedding = embedding
         self.mixtures, self.margins, self.features = mixtures, margins, features  # (s, s), (s, s), (n, d)
         self.images = ClassImages.of(places)
-        self.classes_per_task, self.images_per_class = min(shape[0], len(mixtures)), shape[1]
+        self.classes_per_episode, self.images_per_class = min(shape[0], len(mixtures)), shape[1]
         self.alignment = alignment
         self.seed = derive_seed(seed, "tasks")
 
-    def draw(self, first: int, n_tasks: int) -> Draw:
-        """Classes (n_tasks, M) and images of each, (n_tasks, M, N)."""
+    def draw(self, first: int, n_steps: int) -> Draw:
+        """Classes (n_steps, M) and images of each, (n_steps, M, N)."""
         device = self.features.device
-        classes = draw_classes(len(self.mixtures), first, n_tasks, self.classes_per_task, self.seed, device)
+        classes = draw_classes(len(self.mixtures), first, n_steps, self.classes_per_episode, self.seed, device)
         return {"classes": classes, "rows": draw_images(self.images, classes, first, self.images_per_class, self.seed)}
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:

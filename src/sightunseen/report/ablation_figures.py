@@ -16,10 +16,10 @@ def ablation_figures(place: str, ablation: Ablation) -> list[Figure]:
 
 
 def _cells(place: str, ablation: Ablation) -> list[Figure]:
-    """Where images and classes are compared, and by which score, with tasks and without."""
+    """Where images and classes are compared, and by which score, with episodes and without."""
     found = [(variant, row) for variant, row in ablation.by_cell() if row.seeds]
     rows = [
-        (number, _name(variant), *_training(variant.tasks), *interval(row, number))
+        (number, _name(variant), *_training(variant.episodic), *interval(row, number))
         for number in NUMBERS
         for variant, row in found
     ]
@@ -43,18 +43,18 @@ def _cells(place: str, ablation: Ablation) -> list[Figure]:
         "The paper's Table 2: V→A compares in the space of class vectors, V→I←A in one between, A→V in that of visual "
         "features. Lines are one standard deviation over seeds: what they overlap in, chance decides."
     )
-    return [Figure(f"cells-{place}", "Space, score and tasks", see, columns, panels)]
+    return [Figure(f"cells-{place}", "Space, score and episodes", see, columns, panels)]
 
 
 def _sizes(place: str, ablation: Ablation) -> list[Figure]:
-    """How many classes a task should have."""
+    """How many classes an episode should have."""
     found = [(size, row) for size, row in ablation.by_size() if row.seeds]
     rows = [(number, size, *interval(row, number)) for number in ("T1", "H") for size, row in found]
     if not rows:
         return []
     columns = columns_of(("number", "classes", "percent", "low", "high"), rows)
     base = alt.Chart(ROWS).encode(
-        x=alt.X("classes:O", title="classes a task", axis=alt.Axis(labelAngle=0)),
+        x=alt.X("classes:O", title="classes an episode", axis=alt.Axis(labelAngle=0)),
         color=alt.Color("number:N", scale=alt.Scale(domain=["T1", "H"], range=[BLUE, ORANGE])),
     )
     percent = alt.Y("percent:Q", title="percent", scale=alt.Scale(zero=False))
@@ -71,9 +71,9 @@ def _name(variant: Variant) -> str:
     return f"{variant.space}, {variant.score}" if variant.last == "linear" else variant.label
 
 
-def _training(tasks: bool) -> tuple[str, int]:
+def _training(episodic: bool) -> tuple[str, int]:
     """The words for how it is trained, and their place within a row."""
-    return ("tasks", 0) if tasks else ("mini-batches of all classes", 1)
+    return ("episodes", 0) if episodic else ("mini-batches of all classes", 1)
 
 
 def interval(row: Row, number: str) -> tuple[float, float, float]:

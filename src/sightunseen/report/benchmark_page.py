@@ -32,7 +32,7 @@ def benchmark_page(outcomes: Iterable[Outcome], title: str) -> Page:
     whole = {table.title: table for table in tables(outcomes)}
     ablated = {f"ablation, {found.name}": found for found in ablations(outcomes)}
     studied = {f"study, {found.name}": found for found in studies(outcomes)}
-    places = _places([*ablated, *studied, *whole])
+    places = _indices([*ablated, *studied, *whole])
     sections = [_ablation(places[name], found) for name, found in ablated.items()]
     sections += [_study(places[name], found) for name, found in studied.items()]
     for (data, kind), rows in rows_by_data(outcomes).items():
@@ -53,7 +53,7 @@ def benchmark_page(outcomes: Iterable[Outcome], title: str) -> Page:
     return Page(title, subtitle, tiles, sections)
 
 
-def _places(names: Sequence[str]) -> dict[str, str]:
+def _indices(names: Sequence[str]) -> dict[str, str]:
     """Each name as part of an address, with a number where two would be the same."""
     found = [slug(name) for name in names]
     numbered = enumerate(zip(names, found, strict=True), start=1)

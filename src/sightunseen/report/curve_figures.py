@@ -107,8 +107,8 @@ def confidence_figure(confidence: Any) -> Figure:
 
 def training_figure(name: str, title: str, see: str, curve: Sequence[Mapping[str, Any]], chosen: int | None = None) -> Figure:
     """Loss, and the accuracies, against tasks; ``chosen`` marks a number of tasks."""
-    columns = {key: [point.get(key) for point in curve] for key in ("tasks", "loss", *ACCURACIES)}
-    return Figure(name, title, see, columns, _loss_and_accuracies("tasks", "tasks", columns, chosen))
+    columns = {key: [point.get(key) for point in curve] for key in ("steps", "loss", *ACCURACIES)}
+    return Figure(name, title, see, columns, _loss_and_accuracies("steps", "steps", columns, chosen))
 
 
 def self_training_figure(rounds: Sequence[Mapping[str, Any]]) -> Figure:

@@ -100,10 +100,10 @@ def _choosing(selection: Mapping[str, Any]) -> list[Block]:
     if len(best["points"]) > 1:
         see = (
             f"Measured on validation classes while training without them; dashed, the number of tasks that was chosen "
-            f"({chosen.get('tasks'):,}), by H at its best penalty on seen classes."
+            f"({chosen.get('steps'):,}), by H at its best penalty on seen classes."
         )
         title = "Training, seen from the validation classes"
-        blocks.append(training_figure("validation-curve", title, see, best["points"], chosen.get("tasks")))
+        blocks.append(training_figure("validation-curve", title, see, best["points"], chosen.get("steps")))
     if len(tried) > 1:
         numbers = ("T1", "U", "S", "H", "H_at_best_penalty", "AUSUC")
         tops = [max(entry["points"], key=lambda point: point["H_at_best_penalty"]) for entry in tried]

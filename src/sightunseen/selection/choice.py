@@ -31,7 +31,7 @@ class Choice:
     def from_report(cls, report: Mapping[str, Any]) -> "Choice":
         """The choice that a run record's ``selection`` tells of."""
         chosen, calibration = dict(report.get("chosen", {})), report.get("calibration")
-        seen_penalty, stop_after = chosen.pop("seen_penalty", None), chosen.pop("tasks", None)
+        seen_penalty, stop_after = chosen.pop("seen_penalty", None), chosen.pop("steps", None)
         return cls(chosen, seen_penalty, stop_after, report, None if calibration is None else Calibration(**calibration))
 
 

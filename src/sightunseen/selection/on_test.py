@@ -33,7 +33,7 @@ class BestOnTest(Measurements):
         super().on_chunk(training)
         if len(training.curve) > before and training.curve[-1] is _best(training.curve):
             if not getattr(training.model, "is_adapted", False):
-                training.model.n_tasks_ = training.tasks_done
+                training.model.n_steps_ = training.steps_done
             training.model.save(self.folder)
 
 
@@ -121,7 +121,7 @@ def _adapted_best_on_test(
     hooks = options.get("hooks", ())
     run = model.adaptation_run(images, data.unseen, **{**options, "hooks": ()})
     size = run.objective.round_size
-    points = POINTS if size is None else run.optimisation.n_tasks // size
+    points = POINTS if size is None else run.optimisation.n_steps // size
     run.hooks = [BestOnTest(data, folder, points), *hooks]
     train(run)
     adapted: GradientAdaptableClassifier = run.model
@@ -149,6 +149,6 @@ def _best(curve: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 def _choice(parameters: Sequence[Mapping[str, Any]], curves: Sequence[list[dict[str, Any]]], number: int) -> Choice:
     settings, point = parameters[number], dict(_best(curves[number]))
     tried = [{"settings": dict(chosen), "points": curve} for chosen, curve in zip(parameters, curves, strict=True)]
-    tasks = {"tasks": point["tasks"]} if "tasks" in point else {}
+    tasks = {"steps": point["steps"]} if "steps" in point else {}
     report = {"by": BY, "chosen": {**settings, **tasks}, "test": point, "tried": tried}
-    return Choice(settings, None, point.get("tasks"), report)
+    return Choice(settings, None, point.get("steps"), report)

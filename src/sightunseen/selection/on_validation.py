@@ -53,7 +53,7 @@ def choose_adaptation_on_validation(
     """
     folds = class_folds(model, data, n_folds, seed)
     rehearsed: list[AdaptableClassifier] = [clone(model) for _ in folds]
-    as_long = Choice(stop_after=getattr(model, "n_tasks_", None) or None)
+    as_long = Choice(stop_after=getattr(model, "n_steps_", None) or None)
     stages = [f"validation, fold {k + 1} of {len(folds)}" for k in range(len(folds))]
     fit_chosen(rehearsed, [as_long] * len(folds), folds, stages, hooks)
     return best_on_validation(search_adaptation(rehearsed, folds, fixed, grid, hooks, hold_out), folds)
@@ -63,7 +63,7 @@ def best_on_validation(tried: Tried, folds: Sequence[Fold]) -> Choice:
     """The combination and stopping point with the best H on validation classes, at its best seen penalty."""
     entry = max(tried, key=lambda entry: best_point(entry)["H_at_best_penalty"])
     settings, point = entry["settings"], best_point(entry)
-    tasks = {"tasks": point["tasks"]} if "tasks" in point else {}
+    tasks = {"steps": point["steps"]} if "steps" in point else {}
     report = {
         "by": "H on validation classes",
         "folds": [_sizes(fold) for fold in folds],
@@ -72,7 +72,7 @@ def best_on_validation(tried: Tried, folds: Sequence[Fold]) -> Choice:
         "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
         "calibration": point["calibration"],
     }
-    return Choice(settings, point["best_penalty"], point.get("tasks"), report, Calibration(**point["calibration"]))
+    return Choice(settings, point["best_penalty"], point.get("steps"), report, Calibration(**point["calibration"]))
 
 
 def _sizes(fold: Fold) -> dict[str, int]:

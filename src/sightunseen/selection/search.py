@@ -28,12 +28,12 @@ class Measurements(Hook):
 
     def on_chunk(self, training: Training) -> None:
         """Note the steps done, loss, T1, U, S, H, AUSUC, and the seen penalty at which H is best, with that H."""
-        every = training.optimisation.n_tasks / self.points
-        due = int(training.tasks_done / every) > int(training.tasks_before / every)
+        every = training.optimisation.n_steps / self.points
+        due = int(training.steps_done / every) > int(training.steps_before / every)
         if not due and not training.finished:
             return
         measured = measure(training.model, self.data)
-        training.curve.append({"tasks": training.tasks_done, "loss": training.losses[-1][1], **measured})
+        training.curve.append({"steps": training.steps_done, "loss": training.losses[-1][1], **measured})
 
 
 def search(
@@ -167,7 +167,7 @@ def _means(curves: Sequence[Curve]) -> Curve:
     found = []
     for points in zip(*curves, strict=True):
         mean = _mean(points)
-        whole = {"tasks": points[0]["tasks"]} if "tasks" in mean else {}
+        whole = {"steps": points[0]["steps"]} if "steps" in mean else {}
         found.append({**mean, **whole, "H_of_folds": [point["H_at_best_penalty"] for point in points]})
     return found
 

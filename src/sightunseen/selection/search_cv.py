@@ -244,5 +244,5 @@ def _results(tried: Tried) -> dict[str, Any]:
         "rank_test_H": rankdata(-mean, method="min").astype(int),
         "mean_test_T1": np.array([point["T1"] for point in points]) / 100,
         "seen_penalty": np.array([point["best_penalty"] for point in points]),
-        **({"n_steps": np.array([point["tasks"] for point in points])} if "tasks" in points[0] else {}),
+        **({"n_steps": np.array([point["steps"] for point in points])} if "steps" in points[0] else {}),
     }

@@ -49,7 +49,7 @@ class BatchedEngine:
         self.moments: dict[str, Tensor] = {}
         self._stack_parameters()
 
-    def run(self, tasks: Sequence[Draw], first_tasks: Sequence[int], active: Sequence[bool]) -> list[float]:
+    def run(self, tasks: Sequence[Draw], first_steps: Sequence[int], active: Sequence[bool]) -> list[float]:
         """Take a step a task in every active model; the sums of their losses."""
         sizes = [draw["rows"].shape[1] for draw in tasks]
         step = self._step_for(tasks[0]["classes"].shape[1], max(sizes))
@@ -59,7 +59,7 @@ class BatchedEngine:
             "classes": _stacked([draw["classes"] for draw in tasks], self.vector_offsets),
             "rows": _stacked([draw["rows"] for draw in tasks], self.feature_offsets),
             "labels": _stacked([draw["labels"] for draw in tasks], [0] * self.models),
-            "settings": self._settings(first_tasks, active, len(tasks[0]["rows"])),
+            "settings": self._settings(first_steps, active, len(tasks[0]["rows"])),
         }
         step.total.zero_()
         for start in range(0, len(stacked["rows"]), GRAPH_STEPS):
@@ -123,18 +123,18 @@ class BatchedEngine:
             self._point_parameters([_parameters_by_role(form) for form in self.forms])
         return self.step
 
-    def _settings(self, first_tasks: Sequence[int], active: Sequence[bool], n_tasks: int) -> Tensor:
+    def _settings(self, first_steps: Sequence[int], active: Sequence[bool], n_steps: int) -> Tensor:
         """(tasks, models, 4): step size (0 for a model at rest), correction of the second moment, decay, clip limit."""
-        table = np.empty((n_tasks, self.models, 4))
-        for place, (optimisation, first) in enumerate(zip(self.optimisations, first_tasks, strict=True)):
-            step = first + 1 + np.arange(n_tasks)
-            rates = optimisation.learning_rates(first, n_tasks) if active[place] else np.zeros(n_tasks)
+        table = np.empty((n_steps, self.models, 4))
+        for place, (optimisation, first) in enumerate(zip(self.optimisations, first_steps, strict=True)):
+            step = first + 1 + np.arange(n_steps)
+            rates = optimisation.learning_rates(first, n_steps) if active[place] else np.zeros(n_steps)
             table[:, place, 0] = rates / (1 - 0.9**step)
             table[:, place, 1] = 1 / np.sqrt(1 - 0.999**step)
             table[:, place, 2] = optimisation.weight_decay
             table[:, place, 3] = np.inf if optimisation.clip_norm is None else optimisation.clip_norm
             if active[place]:
-                self.steps[place] = first + n_tasks
+                self.steps[place] = first + n_steps
         return torch.from_numpy(table.astype(np.float32)).to(self.device)
 
     def _take_steps(self, tasks: Mapping[str, Tensor]) -> None:

@@ -12,7 +12,7 @@ from sightunseen.core.errors import ModelError
 from sightunseen.core.files import written_atomically
 from sightunseen.training.loop import Hook, Training, TrainingInterrupted
 
-PROGRESS = ("identity", "tasks_done", "losses", "curve", "notes")
+PROGRESS = ("identity", "steps_done", "losses", "curve", "notes")
 
 
 class Checkpoints(Hook):
@@ -48,7 +48,7 @@ class Checkpoints(Hook):
             with safe_open(path, framework="pt") as file:
                 progress = json.loads(file.metadata()["progress"])
                 state = {name: file.get_tensor(name) for name in file.keys()}
-            identity, tasks_done, losses, curve, notes = (progress[name] for name in PROGRESS)
+            identity, steps_done, losses, curve, notes = (progress[name] for name in PROGRESS)
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"checkpoint {path} is damaged: {error}. Delete {self.folder} and start again.") from error
         if identity != self.identity:
@@ -56,7 +56,7 @@ class Checkpoints(Hook):
                 f"checkpoint {path} belongs to a run with other data or settings. Give the same ones to go on, "
                 f"or delete {self.folder} to start again."
             )
-        training.restore(state, tasks_done, losses)
+        training.restore(state, steps_done, losses)
         training.curve[:], training.objective.notes[:] = curve, notes
 
     def on_chunk(self, training: Training) -> None:
@@ -66,13 +66,13 @@ class Checkpoints(Hook):
             self.save(training)
         if stop:
             raise TrainingInterrupted(
-                f"{training.stage}: stopped after {training.tasks_done:,} of {training.last:,} tasks; "
+                f"{training.stage}: stopped after {training.steps_done:,} of {training.last:,} tasks; "
                 f"kept in {self.folder}. Go on with the same command and --resume."
             )
 
     def save(self, training: Training) -> None:
         """Write the checkpoint of this stage."""
-        values = (self.identity, training.tasks_done, training.losses, training.curve, training.objective.notes)
+        values = (self.identity, training.steps_done, training.losses, training.curve, training.objective.notes)
         progress = dict(zip(PROGRESS, values, strict=True))
         with written_atomically(self._path(training)) as temporary:
             # Written by Python, so that a full disk is an OSError like any other.

@@ -21,10 +21,10 @@ class EagerEngine:
         self.name = f"{self.device.type}{self.manner}, float32"
         self.optimiser = self._make_optimiser()
 
-    def run(self, tasks: Draw, first_task: int) -> float:
+    def run(self, tasks: Draw, first_step: int) -> float:
         """Take one step a task; the sum of the losses."""
         size = len(tasks["rows"])
-        rates = self.optimisation.learning_rates(first_task, size).tolist()
+        rates = self.optimisation.learning_rates(first_step, size).tolist()
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for k in range(size):
             self.optimiser.param_groups[0]["lr"] = rates[k]

@@ -27,9 +27,9 @@ class GraphEngine(EagerEngine):
         self.static: dict[str, Tensor] = {}
         self.steps_taken = 0
 
-    def run(self, tasks: Draw, first_task: int) -> float:
+    def run(self, tasks: Draw, first_step: int) -> float:
         """Take one step a task; the sum of the losses."""
-        rates = self.optimisation.learning_rates(first_task, len(tasks["rows"]))
+        rates = self.optimisation.learning_rates(first_step, len(tasks["rows"]))
         work = {**tasks, "rate": torch.from_numpy(rates).to(self.rate)}
         self.total.zero_()
         if self.graph is not None and any(self.static[name].shape[1:] != array.shape[1:] for name, array in work.items()):

@@ -23,7 +23,7 @@ class Engine(Protocol):
 
     name: str  # as run records have it, with the precision of its products
 
-    def run(self, tasks: Sequence[Draw], first_tasks: Sequence[int], active: Sequence[bool]) -> list[float]:
+    def run(self, tasks: Sequence[Draw], first_steps: Sequence[int], active: Sequence[bool]) -> list[float]:
         """Take a step a task in every active model; the sums of their losses."""
 
     def state(self, place: int, moments: bool = True) -> dict[str, Tensor]:
@@ -44,9 +44,9 @@ class SideBySide:
         self.name = engines[0].name
         self.threads = len(engines) if engines[0].device.type == "cpu" else 1
 
-    def run(self, tasks: Sequence[Draw], first_tasks: Sequence[int], active: Sequence[bool]) -> list[float]:
+    def run(self, tasks: Sequence[Draw], first_steps: Sequence[int], active: Sequence[bool]) -> list[float]:
         """Take a step a task in every active model; the sums of their losses."""
-        work = [(e, draw, first) for e, draw, first, on in zip(self.engines, tasks, first_tasks, active, strict=True) if on]
+        work = [(e, draw, first) for e, draw, first, on in zip(self.engines, tasks, first_steps, active, strict=True) if on]
         if self.threads == 1 or len(work) == 1:
             sums = iter([engine.run(draw, first) for engine, draw, first in work])
         else:

@@ -41,35 +41,37 @@ class ClassImages:
             )
 
 
-def draw_classes(n_classes: int, first: int, n_tasks: int, per_task: int, seed: int, device: torch.device) -> Tensor:
-    """The classes of tasks ``first`` and up: (n_tasks, M), distinct within a task."""
+def draw_classes(n_classes: int, first: int, n_steps: int, per_episode: int, seed: int, device: torch.device) -> Tensor:
+    """The classes of tasks ``first`` and up: (n_steps, M), distinct within a task."""
     # The M smallest of c random keys are a random subset.
-    keys = _numbers(derive_seed(seed, "classes"), first, n_tasks, n_classes, device)
-    return torch.topk(keys, per_task, dim=1, largest=False, sorted=True).indices
+    keys = _numbers(derive_seed(seed, "classes"), first, n_steps, n_classes, device)
+    return torch.topk(keys, per_episode, dim=1, largest=False, sorted=True).indices
 
 
 def draw_images(images: ClassImages, classes: Tensor, first: int, per_class: int, seed: int) -> Tensor:
-    """Images of the classes (n_tasks, M) of tasks ``first`` and up: rows (n_tasks, M, N).
+    """Images of the classes (n_steps, M) of tasks ``first`` and up: rows (n_steps, M, N).
 
     They are distinct, and repeated only where a class has fewer than N.
     """
-    n_tasks, per_task = classes.shape
-    numbers = _numbers(derive_seed(seed, "images"), first, n_tasks, per_task * per_class, classes.device)
-    places = distinct_below(images.count[classes], numbers.reshape(n_tasks, per_task, per_class))
+    n_steps, per_episode = classes.shape
+    numbers = _numbers(derive_seed(seed, "images"), first, n_steps, per_episode * per_class, classes.device)
+    places = distinct_below(images.count[classes], numbers.reshape(n_steps, per_episode, per_class))
     return images.rows[images.start[classes].unsqueeze(-1) + places]
 
 
-def draw_tasks(images: ClassImages, first: int, n_tasks: int, per_task: int, per_class: int, seed: int) -> dict[str, Tensor]:
+def draw_episodes(
+    images: ClassImages, first: int, n_steps: int, per_episode: int, per_class: int, seed: int
+) -> dict[str, Tensor]:
     """Tasks ``first`` and up of M classes, all where there are fewer, and N images of each, those of a class side by side.
 
-    ``classes`` (n_tasks, M), ``rows`` (n_tasks, M N) of images, and ``labels`` (n_tasks, M N), the place of each image's class
+    ``classes`` (n_steps, M), ``rows`` (n_steps, M N) of images, and ``labels`` (n_steps, M N), the place of each image's class
     among the task's.
     """
     n_classes, device = len(images.count), images.rows.device
-    per_task = min(per_task, n_classes)
-    classes = draw_classes(n_classes, first, n_tasks, per_task, seed, device)
+    per_episode = min(per_episode, n_classes)
+    classes = draw_classes(n_classes, first, n_steps, per_episode, seed, device)
     rows = draw_images(images, classes, first, per_class, seed)
-    labels = torch.arange(per_task, device=device).repeat_interleave(per_class).expand(n_tasks, -1)
+    labels = torch.arange(per_episode, device=device).repeat_interleave(per_class).expand(n_steps, -1)
     return {"classes": classes, "rows": rows.flatten(1), "labels": labels}
 
 
@@ -108,11 +110,11 @@ def distinct_below(count: Tensor, numbers: Tensor) -> Tensor:
     return drawn
 
 
-def _numbers(seed: int, first: int, n_tasks: int, per_task: int, device: torch.device) -> Tensor:
-    """Random integers below 2**63, (n_tasks, per_task), those of task number ``first`` in the first row."""
-    places = torch.arange(first * per_task, (first + n_tasks) * per_task, device=device)
+def _numbers(seed: int, first: int, n_steps: int, per_episode: int, device: torch.device) -> Tensor:
+    """Random integers below 2**63, (n_steps, per_episode), those of task number ``first`` in the first row."""
+    places = torch.arange(first * per_episode, (first + n_steps) * per_episode, device=device)
     numbers: Tensor = splitmix(seed, places)
-    return numbers.reshape(n_tasks, per_task)
+    return numbers.reshape(n_steps, per_episode)
 
 
 def _below(bound: Tensor, numbers: Tensor) -> Tensor:

@@ -69,9 +69,9 @@ class Training:
         self.run, self.engine, self.place = run, engine, place
         self.objective, self.optimisation = run.objective, run.optimisation
         self.stage, self.model = run.stage, run.model
-        self.last = min(run.stop_after or run.optimisation.n_tasks, run.optimisation.n_tasks)
+        self.last = min(run.stop_after or run.optimisation.n_steps, run.optimisation.n_steps)
         self.chunk = _chunk_size(run)
-        self.tasks_done = 0
+        self.steps_done = 0
         self._loss_of_chunk = 0.0
         self.losses: list[tuple[int, float]] = []
         self.curve: list[dict[str, Any]] = []
@@ -79,10 +79,10 @@ class Training:
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to train."""
-        return self.tasks_done >= self.last
+        return self.steps_done >= self.last
 
     @property
-    def tasks_before(self) -> int:
+    def steps_before(self) -> int:
         """Tasks done before the last chunk."""
         return self.losses[-2][0] if len(self.losses) > 1 else 0
 
@@ -90,8 +90,8 @@ class Training:
     def left_of_chunk(self) -> int:
         """Tasks until the chunk ends: after ``chunk`` tasks, where the objective changes, or with the run."""
         size = self.objective.round_size
-        place = self.tasks_done if size is None else self.tasks_done % size
-        ends = [self.last - self.tasks_done, self.chunk - place % self.chunk]
+        place = self.steps_done if size is None else self.steps_done % size
+        ends = [self.last - self.steps_done, self.chunk - place % self.chunk]
         return min(ends if size is None else [*ends, size - place])
 
     def loss_curve(self, most: int = 200) -> list[dict[str, float]]:
@@ -102,37 +102,37 @@ class Training:
             part = self.losses[start : start + group]
             sizes = np.diff([before, *(tasks for tasks, _ in part)])
             before = part[-1][0]
-            found.append({"tasks": before, "loss": float(np.average([loss for _, loss in part], weights=sizes))})
+            found.append({"steps": before, "loss": float(np.average([loss for _, loss in part], weights=sizes))})
         return found
 
     def state(self) -> dict[str, Tensor]:
         """Parameters, the objective's memory and, unless the schedule is over, the optimiser's state, by name."""
         memory = {f"memory.{name}": tensor for name, tensor in self.objective.memory().items()}
-        return {**self.engine.state(self.place, moments=self.tasks_done < self.optimisation.n_tasks), **memory}
+        return {**self.engine.state(self.place, moments=self.steps_done < self.optimisation.n_steps), **memory}
 
-    def restore(self, state: Mapping[str, Tensor], tasks_done: int, losses: Sequence[tuple[int, float]]) -> None:
+    def restore(self, state: Mapping[str, Tensor], steps_done: int, losses: Sequence[tuple[int, float]]) -> None:
         """Go on from a state saved at the end of a chunk."""
         self.engine.restore(self.place, state)
         memory = {name: tensor for name, tensor in state.items() if name.startswith("memory.")}
         self.objective.remember({name.removeprefix("memory."): tensor for name, tensor in memory.items()})
-        self.tasks_done = tasks_done
+        self.steps_done = steps_done
         self.losses = [(int(tasks), float(loss)) for tasks, loss in losses]
 
-    def advance(self, n_tasks: int, loss: float) -> bool:
+    def advance(self, n_steps: int, loss: float) -> bool:
         """Take note of tasks that were trained, with the sum of their losses; whether they end a chunk."""
         if not np.isfinite(loss):
             raise SightUnseenError(
-                f"the loss became {loss} after {self.tasks_done} tasks: training diverged. "
+                f"the loss became {loss} after {self.steps_done} tasks: training diverged. "
                 "Lower the learning rate, or look for extreme values with: sightunseen inspect"
             )
-        ends = n_tasks == self.left_of_chunk
-        self.tasks_done += n_tasks
+        ends = n_steps == self.left_of_chunk
+        self.steps_done += n_steps
         self._loss_of_chunk += loss
         if ends:
             before = self.losses[-1][0] if self.losses else 0
-            self.losses.append((self.tasks_done, self._loss_of_chunk / (self.tasks_done - before)))
+            self.losses.append((self.steps_done, self._loss_of_chunk / (self.steps_done - before)))
             self._loss_of_chunk = 0.0
-        self.objective.after_chunk(self.tasks_done, n_tasks, loss / n_tasks)
+        self.objective.after_chunk(self.steps_done, n_steps, loss / n_steps)
         return ends
 
 
@@ -180,8 +180,8 @@ def _run_chunk(engine: Engine, trainings: Sequence[Training]) -> None:
     active = [not training.finished for training in trainings]
     under_way = [training for training in trainings if not training.finished]
     size = min(training.left_of_chunk for training in under_way)
-    firsts = [training.tasks_done for training in trainings]
-    draws = [training.objective.draw(training.tasks_done, size) for training in trainings]
+    firsts = [training.steps_done for training in trainings]
+    draws = [training.objective.draw(training.steps_done, size) for training in trainings]
     losses = engine.run(draws, firsts, active)
     told = [training for training in under_way if training.advance(size, losses[training.place])]
     interruption = None
@@ -198,4 +198,4 @@ def _run_chunk(engine: Engine, trainings: Sequence[Training]) -> None:
 def _chunk_size(run: Run) -> int:
     """On a GPU up to 5,000 tasks of a long run at a time: a hundred take it less than drawing them and telling the hooks."""
     on_gpu = run.objective.parameters[0].device.type == "cuda"
-    return max(CHUNK, min(run.optimisation.n_tasks // 200, 5000) // CHUNK * CHUNK) if on_gpu else CHUNK
+    return max(CHUNK, min(run.optimisation.n_steps // 200, 5000) // CHUNK * CHUNK) if on_gpu else CHUNK

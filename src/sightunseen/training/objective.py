@@ -52,7 +52,7 @@ class Objective:
         self.parameters = parameters
         self.notes: list[dict[str, Any]] = []
 
-    def draw(self, first: int, n_tasks: int) -> Draw:
+    def draw(self, first: int, n_steps: int) -> Draw:
         """Index arrays of the tasks with numbers ``first`` and up, each with the tasks along its first axis.
 
         A task is a pure function of its number and of :meth:`memory`, so that a run can go on from any task, on any engine.
@@ -67,8 +67,8 @@ class Objective:
         """The loss in a form that can be fused; None if it has no such form."""
         return None
 
-    def after_chunk(self, tasks_done: int, n_tasks: int, loss: float) -> None:
-        """Told after every chunk of ``n_tasks``, before any hook, with their mean loss; for objectives that change."""
+    def after_chunk(self, steps_done: int, n_steps: int, loss: float) -> None:
+        """Told after every chunk of ``n_steps``, before any hook, with their mean loss; for objectives that change."""
 
     def memory(self) -> dict[str, Tensor]:
         """What the objective knows beyond its parameters and must have back to go on."""

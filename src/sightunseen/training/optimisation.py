@@ -21,7 +21,7 @@ class Optimisation:
     is Adam's beta 1, which adversarial training wants lower.
     """
 
-    n_tasks: int
+    n_steps: int
     learning_rate: float
     schedule: str = "constant"
     weight_decay: float = 0.0
@@ -29,7 +29,7 @@ class Optimisation:
     momentum: float = MOMENTUM
 
     def __post_init__(self) -> None:
-        check_whole("n_tasks", self.n_tasks, 1)
+        check_whole("n_steps", self.n_steps, 1)
         check_number("learning_rate", self.learning_rate, 0)
         check_number("weight_decay", self.weight_decay, 0)
         check_number("clip_norm", self.clip_norm, 0, optional=True)
@@ -40,13 +40,13 @@ class Optimisation:
         """The learning rate of the task with this number, counted from zero."""
         return float(self.learning_rates(task, 1)[0])
 
-    def learning_rates(self, first: int, n_tasks: int) -> NDArray[np.float64]:
+    def learning_rates(self, first: int, n_steps: int) -> NDArray[np.float64]:
         """The learning rates of the tasks with numbers ``first`` and up."""
-        tasks = first + np.arange(n_tasks)
+        tasks = first + np.arange(n_steps)
         if self.schedule == "constant":
-            return np.full(n_tasks, float(self.learning_rate))
+            return np.full(n_steps, float(self.learning_rate))
         if self.schedule == "cosine":
-            return np.asarray(self.learning_rate * 0.5 * (1 + np.cos(np.pi * tasks / self.n_tasks)))
+            return np.asarray(self.learning_rate * 0.5 * (1 + np.cos(np.pi * tasks / self.n_steps)))
         halving = re.fullmatch(r"halve every (\d+)", str(self.schedule))
         if halving is None or int(halving[1]) == 0:
             raise SettingsError(f"schedule must be 'constant', 'cosine' or 'halve every K'; got '{self.schedule}'.")

@@ -104,10 +104,10 @@ def test_strongest_go_by_size_whatever_the_sign() -> None:
 
 def test_a_network_is_asked_before_and_after_adapt_without_its_penalty_and_left_as_it_was(small_world: ZeroShotDataset) -> None:
     train, X = small_world.train, small_world.test_unseen.X[:30]
-    model = CVC(hidden=32, n_tasks=60, learning_rate=1e-2, seen_penalty=3.0, device="cpu").fit(
+    model = CVC(hidden=32, n_steps=60, learning_rate=1e-2, seen_penalty=3.0, device="cpu").fit(
         train.X, train.y, small_world.classes
     )
-    adapted = model.adapt(small_world.test_unseen.X, rounds=2, tasks_per_round=5)
+    adapted = model.adapt(small_world.test_unseen.X, rounds=2, steps_per_round=5)
     adapted.seen_penalty = 2.0
     label, other = small_world.seen[0], small_world.unseen[0]
     for asked in (model, adapted):

@@ -17,8 +17,8 @@ from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification,
 from sightunseen.selection.evaluation import evaluate
 from sightunseen.training import Hook, Training
 
-SETTINGS = {"hidden": 32, "n_tasks": 400, "learning_rate": 1e-2, "seed": 3, "device": "cpu"}
-QUICK = {"rounds": 3, "tasks_per_round": 110, "best_per_class": 5}  # rounds longer than a chunk of tasks, and no multiple
+SETTINGS = {"hidden": 32, "n_steps": 400, "learning_rate": 1e-2, "seed": 3, "device": "cpu"}
+QUICK = {"rounds": 3, "steps_per_round": 110, "best_per_class": 5}  # rounds longer than a chunk of tasks, and no multiple
 PAPERS = ["V→A", "DEM", "CVC", "CVC transductive"]  # panels
 NONE = np.array([], dtype=int)
 
@@ -71,16 +71,16 @@ def test_training_again_makes_the_same_model(model: CVC, small_world: ZeroShotDa
     assert told.stages == ["training again, watched"]
     X = np.concatenate([small_world.test_unseen.X, small_world.test_seen.X])
     assert same_answers(model, watched.model, X) == 1.0
-    assert [point["tasks"] for point in watched.curve] == [100, 200]
+    assert [point["steps"] for point in watched.curve] == [100, 200]
     end = evaluate(model, small_world).summary()
     assert {name: watched.curve[-1][name] for name in end} == end  # with the model's own penalty
-    assert watched.curve[-1].keys() == {"tasks", "loss", *end}
+    assert watched.curve[-1].keys() == {"steps", "loss", *end}
     assert [point["loss"] for point in watched.curve] == [point["loss"] for point in model.losses_]
 
 
 def test_points_are_spread_over_what_was_trained(model: CVC, small_world: ZeroShotDataset) -> None:
     watched = watched_training(model, small_world, points=2)
-    assert [point["tasks"] for point in watched.curve] == [100, 200]  # of the whole schedule it would be one
+    assert [point["steps"] for point in watched.curve] == [100, 200]  # of the whole schedule it would be one
 
 
 def test_answers_are_compared_one_by_one(model: CVC, small_world: ZeroShotDataset) -> None:
@@ -183,7 +183,7 @@ def _quick_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     """Default settings that are quick to train."""
     for method in (Projection, DEM, CVC):
         names = method.__init__.__code__.co_varnames[1 : 1 + len(method.__init__.__defaults__)]
-        changed = {"hidden": 16, "n_tasks": 100}
+        changed = {"hidden": 16, "n_steps": 100}
         defaults = tuple(changed.get(name, value) for name, value in zip(names, method.__init__.__defaults__, strict=True))
         monkeypatch.setattr(method.__init__, "__defaults__", defaults)
     monkeypatch.setattr(Adaptation.__init__, "__defaults__", (1, 20, *Adaptation.__init__.__defaults__[2:]))
@@ -218,7 +218,7 @@ def test_panels_of_an_adapted_model(adapted: CVC, small_world: ZeroShotDataset) 
 @pytest.mark.usefixtures("_quick_defaults")
 def test_panels_of_other_models(small_world: ZeroShotDataset) -> None:
     train = small_world.train
-    quick = {"n_tasks": 10, "device": "cpu"}
+    quick = {"n_steps": 10, "device": "cpu"}
     fresh = [DEM(**quick), Projection(**quick), Projection("between", **quick)]
     others = [[], [], ["Projection"]]
     for start, more in zip(fresh, others, strict=True):
@@ -234,7 +234,7 @@ def test_panels_of_other_models(small_world: ZeroShotDataset) -> None:
 
 
 def test_panels_of_methods_that_are_not_of_the_papers_figure(small_world: ZeroShotDataset) -> None:
-    train, quick = small_world.train, {"n_tasks": 10, "device": "cpu"}
+    train, quick = small_world.train, {"n_steps": 10, "device": "cpu"}
     for start, names in ((ESZSL(), ["ESZSL"]), (LATEM(**quick), []), (ALE(**quick), ["ALE"])):
         fitted = start.fit(train.X, train.y, small_world.classes)
         panels = dict(space_models(fitted, Reruns(), small_world))

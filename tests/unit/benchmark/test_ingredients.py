@@ -110,8 +110,8 @@ def test_it_chooses_from_what_foresight_chooses_from() -> None:
 
 
 def test_shared_settings_are_those_of_cvc() -> None:
-    plan = study_plan(BIRDS, 150, 1, {"n_tasks": 50})
-    with_tasks = {method.shown for method in plan.methods if method.settings.get("n_tasks") == 50}
+    plan = study_plan(BIRDS, 150, 1, {"n_steps": 50})
+    with_tasks = {method.shown for method in plan.methods if method.settings.get("n_steps") == 50}
     assert with_tasks == {"CVC", "CVC, linear output", "CVC-tran-GXE"}
     with pytest.raises(SettingsError, match="'output' is varied or chosen"):
         study_plan(BIRDS, 150, 1, {"output": "relu"})

@@ -68,16 +68,16 @@ def test_there_are_twelve_variants_then_cvc_and_four_more_sizes_of_tasks() -> No
     }
     for place, label in enumerate(entry.shown for entry in plan.methods[:12]):
         space, score, tasks = label.split(", ")
-        expected = {**spaces[space], "similarity": score, "episodic": tasks == "tasks", "classes_per_task": 32}
+        expected = {**spaces[space], "similarity": score, "episodic": tasks == "episodes", "classes_per_episode": 32}
         assert {**expected, "output": "linear"}.items() <= settings[place].items(), label
     assert plan.methods[12].shown == "CVC"
     assert settings[12] == {"name": "CVC", **METHODS["CVC"]().get_params()}  # as it is
     sizes = {entry.shown: settings[13 + place] for place, entry in enumerate(plan.methods[13:])}
-    assert {label: found["classes_per_task"] for label, found in sizes.items()} == {
-        "A→V, cosine, 4 classes a task": 4,
-        "A→V, cosine, 8 classes a task": 8,
-        "A→V, cosine, 16 classes a task": 16,
-        "A→V, cosine, all classes a task": 150,
+    assert {label: found["classes_per_episode"] for label, found in sizes.items()} == {
+        "A→V, cosine, 4 classes an episode": 4,
+        "A→V, cosine, 8 classes an episode": 8,
+        "A→V, cosine, 16 classes an episode": 16,
+        "A→V, cosine, all classes an episode": 150,
     }
     same = {"name": "CVC", "similarity": "cosine", "episodic": True, "output": "linear"}
     assert all(same.items() <= found.items() for found in sizes.values())
@@ -99,16 +99,16 @@ def test_every_variant_chooses_between_two() -> None:
 )
 def test_tasks_have_no_more_classes_than_are_seen(n_seen: int, usual: int, others: set[int]) -> None:
     methods = ablation_plan(BIRDS, n_seen, 1).methods
-    assert {entry.settings["classes_per_task"] for entry in methods[:13]} == {usual}
-    assert {entry.settings["classes_per_task"] for entry in methods[13:]} == others
+    assert {entry.settings["classes_per_episode"] for entry in methods[:13]} == {usual}
+    assert {entry.settings["classes_per_episode"] for entry in methods[13:]} == others
 
 
 def test_shared_settings_reach_every_variant() -> None:
-    plan = ablation_plan(BIRDS, 150, 1, {"n_tasks": 50, "device": "cpu"})
-    assert all(settings_of(job)["n_tasks"] == 50 and settings_of(job)["device"] == "cpu" for job in plan.jobs())
+    plan = ablation_plan(BIRDS, 150, 1, {"n_steps": 50, "device": "cpu"})
+    assert all(settings_of(job)["n_steps"] == 50 and settings_of(job)["device"] == "cpu" for job in plan.jobs())
 
 
-@pytest.mark.parametrize("name", ["similarity", "episodic", "space", "classes_per_task", "initial_scale", "output", "seed"])
+@pytest.mark.parametrize("name", ["similarity", "episodic", "space", "classes_per_episode", "initial_scale", "output", "seed"])
 def test_what_is_varied_cannot_be_shared(name: str) -> None:
     with pytest.raises(SettingsError, match=f"'{name}' is varied or chosen"):
         ablation_plan(BIRDS, 150, 1, {name: 1})
@@ -127,7 +127,7 @@ def test_both_tables_have_every_row_in_order() -> None:
     rows = lines(first)
     spaces, scores, tasks = ("V→A", "V→I←A", "A→V"), ("dot", "cosine"), ("no", "yes")
     cells = [(*cell, "linear") for cell in itertools.product(spaces, scores, tasks)]
-    assert [(row["space"], row["score"], row["tasks"], row["last layer"]) for row in rows] == [
+    assert [(row["space"], row["score"], row["episodes"], row["last layer"]) for row in rows] == [
         *cells,
         ("A→V", "cosine", "yes", "auto"),
     ]
@@ -135,14 +135,14 @@ def test_both_tables_have_every_row_in_order() -> None:
     assert {row["H plain"] for row in rows} == {"7.0 ± 0.0"}
     assert {row["seeds"] for row in rows} == {"2"}
     sizes = lines(second)
-    assert [row["classes a task"] for row in sizes] == ["4", "8", "16", "32", "150 (all)"]
+    assert [row["classes an episode"] for row in sizes] == ["4", "8", "16", "32", "150 (all)"]
     # The job of 32 classes stands in both.
     assert [row["T1"][:4].strip() for row in sizes] == [f"{n + 0.05:.1f}" for n in (13, 14, 15, 11, 16)]
 
 
 def test_the_papers_numbers_stand_beside() -> None:
     first, second = ablation_tables(outcomes())
-    published = {(row["space"], row["score"], row["tasks"]): row for row in lines(first)[:12]}
+    published = {(row["space"], row["score"], row["episodes"]): row for row in lines(first)[:12]}
     read_off = {  # T1, U, S, H of the paper's Table 2
         ("V→A", "dot", "no"): ("36.3", "24.5", "62.5", "35.2"),
         ("V→I←A", "cosine", "no"): ("42.8", "11.2", "81.8", "19.6"),
@@ -172,16 +172,16 @@ def test_with_fewer_seen_classes_than_32_the_usual_task_has_all() -> None:
     found = [outcome(job, 5.0, n_seen=12) for job in ablation_plan(BIRDS, 12, 1).jobs()]
     first, second = ablation_tables(found)
     assert len(first.rows) == 13
-    assert [row["classes a task"] for row in lines(second)] == ["4", "8", "12 (all)"]
+    assert [row["classes an episode"] for row in lines(second)] == ["4", "8", "12 (all)"]
     assert [row["T1 paper†"] for row in lines(second)] == ["68.1", "69.6", "69.8"]
 
 
 def test_runs_with_other_settings_are_not_mixed() -> None:
-    found = ablation_tables([*outcomes(), *outcomes(n_tasks=50)])
+    found = ablation_tables([*outcomes(), *outcomes(n_steps=50)])
     assert len(found) == 4
     assert {len(table.rows) for table in found} == {13, 5}
-    assert [", n_tasks 2000:" in table.title for table in found] == [True, True, False, False]
-    assert [", n_tasks 50:" in table.title for table in found] == [False, False, True, True]
+    assert [", n_steps 2000:" in table.title for table in found] == [True, True, False, False]
+    assert [", n_steps 50:" in table.title for table in found] == [False, False, True, True]
 
 
 def test_what_is_no_ablation_has_no_tables() -> None:

@@ -46,8 +46,8 @@ def test_the_ablation_of_the_paper_is_whole_and_agrees_with_its_main_table() -> 
     assert (len(by_table[2]), len(by_table[5])) == (7, 5)
     assert {row.data for number in (2, 5) for row in by_table[number]} == {"AWA1"}
     (main,) = [row for row in by_table[3] if (row.method, row.data) == ("CVC", "AWA1")]
-    (whole,) = [row for row in by_table[2] if row.method == "A→V, cosine, tasks"]
-    (usual,) = [row for row in by_table[5] if row.method == "A→V, cosine, 32 classes a task"]
+    (whole,) = [row for row in by_table[2] if row.method == "A→V, cosine, episodes"]
+    (usual,) = [row for row in by_table[5] if row.method == "A→V, cosine, 32 classes an episode"]
     assert whole.numbers == main.numbers
     assert usual.numbers["T1"] == main.numbers["T1"]
 
@@ -80,8 +80,8 @@ def test_every_method_of_ours_finds_its_published_rows_in_its_setting() -> None:
         ("ESZSL", "CUB", (53.9, 12.6, 63.8, 21.0)),
         ("DEM", "APY", (35.0, 11.1, 75.1, 19.4)),
         ("CVC-tran-GXE", "CUB", (61.3, 57.0, 68.7, 62.3)),
-        ("V→A, cosine, no tasks", "AWA1", (45.1, 10.1, 86.8, 18.0)),
-        ("A→V, cosine, all classes a task", "AWA1", (69.8, None, None, None)),
+        ("V→A, cosine, no episodes", "AWA1", (45.1, 10.1, 86.8, 18.0)),
+        ("A→V, cosine, all classes an episode", "AWA1", (69.8, None, None, None)),
         ("ALE-tran", "AWA1", (65.6, 25.9, None, None)),
         ("CN-ZSL", "SUN", (None, 44.7, 41.6, 43.1)),
         ("f-CLSWGAN", "CUB", (57.3, 43.7, 57.7, 49.7)),  # U and S as in Xian et al., CVPR 2018, Table 2; Table 3 swaps them

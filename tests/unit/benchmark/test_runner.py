@@ -24,7 +24,7 @@ from sightunseen.selection.evaluation import evaluate
 from sightunseen.selection.on_validation import choose_on_validation
 
 FAST = {"name": "ESZSL", "search": {"feature_penalty": [1.0, 10.0]}}
-BROKEN = {"name": "DEM", "settings": {"learning_rate": 1e30, "n_tasks": 200, "hidden": 8}, "search": {}}
+BROKEN = {"name": "DEM", "settings": {"learning_rate": 1e30, "n_steps": 200, "hidden": 8}, "search": {}}
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +134,8 @@ def test_an_oracle_is_recorded_as_one(plan: Callable[..., Plan]) -> None:
 
 
 def test_a_transductive_job_adapts(plan: Callable[..., Plan]) -> None:
-    quick = {"hidden": 32, "n_tasks": 100, "learning_rate": 1e-2, "device": "cpu"}
-    adaptation = {"rounds": 2, "tasks_per_round": 10}
+    quick = {"hidden": 32, "n_steps": 100, "learning_rate": 1e-2, "device": "cpu"}
+    adaptation = {"rounds": 2, "steps_per_round": 10}
     inductive, transductive = (
         carry_out(plan({"name": name, "settings": quick, "search": {}, **others}).jobs()[0])
         for name, others in (("CVC", {}), ("CVC-tran-XE", {"adaptation": adaptation, "adaptation_search": {}}))
@@ -150,9 +150,9 @@ def test_a_transductive_job_adapts(plan: Callable[..., Plan]) -> None:
 def test_a_choice_made_by_the_inductive_job_is_not_made_again(
     plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = {"settings": {"hidden": 32, "n_tasks": 100, "learning_rate": 1e-2, "device": "cpu"}}
+    quick = {"settings": {"hidden": 32, "n_steps": 100, "learning_rate": 1e-2, "device": "cpu"}}
     search = {"search": {"initial_scale": [5.0, 20.0]}}
-    adaptation = {"adaptation": {"rounds": 2, "tasks_per_round": 10}, "adaptation_search": {}}
+    adaptation = {"adaptation": {"rounds": 2, "steps_per_round": 10}, "adaptation_search": {}}
     first = plan({"name": "CVC", **quick, **search}).jobs()[0]
     second = plan({"name": "CVC-tran-GXE", **quick, **search, **adaptation}).jobs()[0]
     assert base_identity_of(identity_of(second)) == identity_of(first)

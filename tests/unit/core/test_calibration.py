@@ -32,7 +32,7 @@ from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification,
 from sightunseen.prediction import ranked
 from sightunseen.selection.evaluation import evaluate
 
-QUICK: dict[str, Any] = {"hidden": 16, "n_tasks": 60, "learning_rate": 1e-2, "device": "cpu"}
+QUICK: dict[str, Any] = {"hidden": 16, "n_steps": 60, "learning_rate": 1e-2, "device": "cpu"}
 SOME = Calibration(temperature=0.37, none_below=0.2, ECE=1.0, ECE_before=9.0, AUROC=70.0, none_accuracy=65.0, known_kept=80.0)
 
 
@@ -187,7 +187,7 @@ def test_a_calibrated_model_is_the_one_chosen_and_measured_on_the_fold(small_wor
     (fold,) = ZeroShotDataset.from_arrays(small_world.train.X, small_world.train.y, small_world.classes).validation_folds(
         1, seed=0
     )
-    stop = {"stop_after": model.n_tasks_} if isinstance(model, CVC) else {}
+    stop = {"stop_after": model.n_steps_} if isinstance(model, CVC) else {}
     again = clone(method).set_params(seen_penalty=model.seen_penalty).fit(fold.train.X, fold.train.y, fold.classes, **stop)
     scored = evaluate(again, fold).scored
     place = np.searchsorted(scored.candidates, scored.truth)
@@ -242,7 +242,7 @@ def test_a_new_fit_drops_it_and_classes_that_come_and_go_keep_it(small_world: Ze
     assert model.fit(small_world.train.X, small_world.train.y, small_world.classes).calibration_ is None
 
 
-@pytest.mark.parametrize("method", [ALE(n_tasks=50), CVC(**QUICK)], ids=["ALE", "CVC"])
+@pytest.mark.parametrize("method", [ALE(n_steps=50), CVC(**QUICK)], ids=["ALE", "CVC"])
 def test_an_adapted_model_scores_otherwise_so_it_begins_without(small_world: ZeroShotDataset, method: Any) -> None:
     model = clone(method).fit(small_world.train.X, small_world.train.y, small_world.classes)
     model.calibration_ = SOME
@@ -298,7 +298,7 @@ def test_an_honest_run_calibrates_and_its_record_says_so(small_world: ZeroShotDa
 
 def test_adapting_is_calibrated_by_its_rehearsal(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(TrainingSpecification(method=CVC, parameters=QUICK, search={}), small_world, tmp_path)
-    settings = {"rounds": 1, "tasks_per_round": 10}
+    settings = {"rounds": 1, "steps_per_round": 10}
     adapted = adapt(AdaptationSpecification(parameters=settings, search={}), model, small_world, tmp_path)
     assert adapted.calibration_ == Calibration(**adapted.record_.selection["calibration"])
     assert adapted.calibration_ != model.calibration_
@@ -331,7 +331,7 @@ def test_every_way_to_ask_gives_the_same_numbers(small_world: ZeroShotDataset, t
     given = {
         "features": X.astype(np.float32),
         "class_vectors": model.table_.vectors_of(labels).astype(np.float32),
-        "seen_places": model.seen_places(labels),
+        "seen_indices": model.seen_indices(labels),
     }
     scores, found = session.run(["scores", "probabilities"], given)
     np.testing.assert_allclose(found, expected, atol=1e-5)

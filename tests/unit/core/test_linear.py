@@ -15,7 +15,7 @@ from sightunseen.core.errors import DataError, ModelError, SettingsError, Storag
 from sightunseen.core.linear import ClassifierMap, Layer, Linear
 from sightunseen.methods import ALE, CVC, DEM, DEVISE, ESZSL, LATEM, METHODS, SAE, SJE, Foresight, ZeroShotClassifier
 
-QUICK: dict[str, Any] = {"n_tasks": 20, "device": "cpu"}
+QUICK: dict[str, Any] = {"n_steps": 20, "device": "cpu"}
 LINEAR = {
     "CVC": CVC(hidden=16, **QUICK),
     "CVC, dot": CVC(hidden=16, similarity="dot", **QUICK),
@@ -80,7 +80,7 @@ def test_the_penalty_is_part_of_the_bias(small_world: ZeroShotDataset) -> None:
 
 def test_seen_classes_of_an_adapted_model_have_their_learned_classifiers(small_world: ZeroShotDataset) -> None:
     model = fitted(LINEAR["CVC"], small_world)
-    adapted = model.adapt(small_world.test_unseen.X, rounds=2, tasks_per_round=20)
+    adapted = model.adapt(small_world.test_unseen.X, rounds=2, steps_per_round=20)
     X = small_world.test_seen.X
     assert not np.allclose(adapted.to_linear("seen").scores(X), model.to_linear("seen").scores(X), rtol=1e-2)
     labels = [small_world.unseen[0], small_world.seen[2], small_world.unseen[1], small_world.seen[0]]
@@ -231,7 +231,7 @@ def test_linear_classifiers_need_no_torch() -> None:
 def test_what_is_not_linear_says_so(small_world: ZeroShotDataset) -> None:
     X = small_world.test_unseen.X
     propagating = fitted(ALE(**QUICK), small_world).adapt(X)
-    several_maps = fitted(LATEM(n_tasks=5, device="cpu"), small_world)
+    several_maps = fitted(LATEM(n_steps=5, device="cpu"), small_world)
     for model in (propagating, several_maps, fitted(SAE(space="semantic"), small_world)):
         with pytest.raises(SettingsError, match=f"this {type(model).__name__} are not a linear function"):
             model.to_linear()
@@ -251,4 +251,4 @@ def test_the_documentation_names_every_method_that_can() -> None:
 def test_places_are_found_by_label() -> None:
     table = ClassTable(["d", "a", "c", "b"], np.eye(4))
     model = ESZSL().fit(np.eye(4)[:2], ["d", "b"], table)
-    assert model.seen_places(np.array(["a", "b", "c", "d"])).tolist() == [-1, 0, -1, 1]
+    assert model.seen_indices(np.array(["a", "b", "c", "d"])).tolist() == [-1, 0, -1, 1]

@@ -32,14 +32,14 @@ def literal_splitmix(seed: int, place: int) -> int:
 
 
 def test_a_derived_seed_is_the_same_in_another_process() -> None:
-    program = "from sightunseen.core.randomness import derive_seed; print(derive_seed(3, 'tasks', 5))"
+    program = "from sightunseen.core.randomness import derive_seed; print(derive_seed(3, 'steps', 5))"
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert int(found.stdout) == derive_seed(3, "tasks", 5)
 
 
 def test_seeds_and_names_all_lead_to_different_seeds() -> None:
-    names = [(), ("tasks",), ("tasks", 1), ("tasks", 11), ("tasks", 1, 1), ("first weights",), (1, "tasks"), ("held out", 1)]
+    names = [(), ("steps",), ("steps", 1), ("steps", 11), ("steps", 1, 1), ("first weights",), (1, "steps"), ("held out", 1)]
     derived = {derive_seed(seed, *name) for seed in range(100) for name in names}
     assert len(derived) == 100 * len(names)
 

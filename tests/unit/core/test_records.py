@@ -17,7 +17,7 @@ def record() -> RunRecord:
     return RunRecord(
         kind="adapt",
         method="CVC",
-        settings={"n_tasks": 100, "learning_rate": 1e-3, "clip_norm": None},
+        settings={"n_steps": 100, "learning_rate": 1e-3, "clip_norm": None},
         seed=7,
         protocol="honest",
         data={"name": "Tiere, südlich", "sources": {"res101.mat": "ab12"}},
@@ -43,7 +43,7 @@ def test_a_record_comes_back_from_json_as_it_was(record: RunRecord) -> None:
 def test_the_json_has_every_part_under_its_name_sorted_and_readable(record: RunRecord) -> None:
     content = json.loads(record.to_json())
     assert list(content) == sorted(field.name for field in dataclasses.fields(RunRecord))
-    assert content["settings"] == {"clip_norm": None, "learning_rate": 0.001, "n_tasks": 100}
+    assert content["settings"] == {"clip_norm": None, "learning_rate": 0.001, "n_steps": 100}
     assert content["findings"] == [{"level": "WARN", "text": "a"}, {"level": "FAIL", "text": "b"}]
     assert "südlich" in record.to_json()
 

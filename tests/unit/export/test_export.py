@@ -25,7 +25,7 @@ from sightunseen.methods import ALE, CVC, DEM, DEVISE, ESZSL, LATEM, SAE, SJE, F
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 
-QUICK: dict[str, Any] = {"n_tasks": 20, "device": "cpu"}
+QUICK: dict[str, Any] = {"n_steps": 20, "device": "cpu"}
 EXPORTABLE = {
     "CVC": CVC(hidden=16, **QUICK),
     "CVC, dot": CVC(hidden=16, similarity="dot", output="linear", semantic_norm=None, **QUICK),
@@ -58,7 +58,7 @@ def run(path: Path, X: np.ndarray, vectors: np.ndarray, places: Any = None) -> A
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     given = {"features": X.astype(np.float32), "class_vectors": vectors.astype(np.float32)}
     if places is not None:
-        given["seen_places"] = np.asarray(places, dtype=np.int64)
+        given["seen_indices"] = np.asarray(places, dtype=np.int64)
     assert {entry.name for entry in session.get_inputs()} == set(given)
     return dict(zip(("scores", "probabilities"), session.run(["scores", "probabilities"], given), strict=True))
 
@@ -112,10 +112,10 @@ def test_new_classes_work_in_the_file_as_in_the_model(
 
 def test_an_adapted_model_uses_what_it_learned_of_seen_classes(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     before = fitted(EXPORTABLE["CVC"], small_world)
-    adapted = before.adapt(small_world.test_unseen.X, rounds=2, tasks_per_round=20)
+    adapted = before.adapt(small_world.test_unseen.X, rounds=2, steps_per_round=20)
     path, X = tmp_path / "model.onnx", small_world.test_seen.X
     written = export_onnx(adapted, path)
-    assert written.inputs["seen_places"] == ("classes",)
+    assert written.inputs["seen_indices"] == ("classes",)
     # Its vector is a seen class's; its classifier is generated all the same.
     adapted.add_classes({"novel": small_world.classes.vectors_of(small_world.seen[3:4])[0]})
     labels = ["novel", *np.random.default_rng(0).permutation(small_world.classes.labels)]
@@ -153,7 +153,7 @@ def test_seen_places_are_asked_for_only_where_they_matter(small_world: ZeroShotD
     assert plain.outputs == {"scores": ("images", "classes"), "probabilities": ("images", "classes")}
     export_onnx(fitted(CVC(hidden=16, seen_penalty=1.0, **QUICK), small_world), tmp_path / "penalised.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "penalised.onnx"), providers=["CPUExecutionProvider"])
-    with pytest.raises(ValueError, match="seen_places"):
+    with pytest.raises(ValueError, match="seen_indices"):
         session.run(None, {"features": np.ones((1, 24), np.float32), "class_vectors": np.ones((2, 10), np.float32)})
 
 
@@ -170,7 +170,7 @@ def test_the_metadata_hold_what_there_is_to_feed(small_world: ZeroShotDataset, t
     assert json.loads(metadata["backbone"]) == {"name": "efficientnet_lite0", "size": 1280}
     labels = json.loads(metadata["labels"])
     assert labels == small_world.classes.labels.tolist()
-    vectors, places = (np.array(json.loads(metadata[name])) for name in ("class_vectors", "seen_places"))
+    vectors, places = (np.array(json.loads(metadata[name])) for name in ("class_vectors", "seen_indices"))
     X = small_world.test_seen.X
     assert_same(run(path, X, vectors, places), model, X, labels)
     assert session.get_modelmeta().producer_name == "sightunseen"
@@ -257,7 +257,7 @@ def test_what_cannot_be_exported_is_refused(
     small_world: ZeroShotDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SettingsError, match="this LATEM are not a linear function"):
-        export_onnx(fitted(LATEM(n_tasks=5, device="cpu"), small_world), tmp_path / "model.onnx")
+        export_onnx(fitted(LATEM(n_steps=5, device="cpu"), small_world), tmp_path / "model.onnx")
     with pytest.raises(NotFittedError):
         export_onnx(CVC(), tmp_path / "model.onnx")
     model = fitted(ESZSL(), small_world)

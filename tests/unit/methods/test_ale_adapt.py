@@ -21,7 +21,7 @@ def data() -> ZeroShotDataset:
 
 @pytest.fixture(scope="module")
 def model(data: ZeroShotDataset) -> ALE:
-    return ALE(n_tasks=150, learning_rate=0.01, device="cpu").fit(data.train.X, data.train.y, data.classes)
+    return ALE(n_steps=150, learning_rate=0.01, device="cpu").fit(data.train.X, data.train.y, data.classes)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_any_image_has_its_own_label_and_those_of_its_neighbours(adapted: ALE, d
 def test_seen_and_unseen_classes_are_recognised_among_all() -> None:
     """Half of the unlabelled images are enough to tell unseen classes from seen ones in the other half."""
     data = make_world(World(n_seen=20, n_unseen=6, n_attributes=8, n_features=24, images_per_class=30, noise=0.5))
-    model = ALE(n_tasks=200, learning_rate=0.01, device="cpu").fit(data.train.X, data.train.y, data.classes)
+    model = ALE(n_steps=200, learning_rate=0.01, device="cpu").fit(data.train.X, data.train.y, data.classes)
     adapted = model.adapt(data.test_unseen.X[::2])
     new, labels = data.test_unseen.X[1::2], data.test_unseen.y[1::2]
     assert adapted.score(new, labels) > model.score(new, labels) + 0.1
@@ -102,7 +102,7 @@ def test_a_class_added_later_has_its_labels_propagated(model: ALE, data: ZeroSho
     label, others = data.unseen[1], np.delete(data.unseen, 1)
     known = model.adapt(data.test_unseen.X, others, **SETTINGS)
     table = data.classes.only([other for other in data.classes.labels if other != label])
-    later = ALE(n_tasks=150, learning_rate=0.01, device="cpu").fit(data.train.X, data.train.y, table)
+    later = ALE(n_steps=150, learning_rate=0.01, device="cpu").fit(data.train.X, data.train.y, table)
     later = later.adapt(data.test_unseen.X, **SETTINGS).add_classes({label: data.classes.vectors_of([label])[0]})
     X = np.concatenate([data.test_unseen.X, data.test_seen.X])
     np.testing.assert_allclose(later.decision_function(X), known.decision_function(X), rtol=1e-5, atol=1e-5)

@@ -21,7 +21,7 @@ def world() -> ZeroShotDataset:
 
 @pytest.fixture(scope="module")
 def fitted(world: ZeroShotDataset) -> CMT:
-    model = CMT(hidden=16, kept=0.5, n_tasks=100, learning_rate=1e-2, feature_scaling="none", device="cpu")
+    model = CMT(hidden=16, kept=0.5, n_steps=100, learning_rate=1e-2, feature_scaling="none", device="cpu")
     return model.fit(world.train.X, world.train.y, world.classes)
 
 
@@ -94,7 +94,7 @@ def test_the_gaussians_are_those_of_the_trained_mapping_and_part_of_a_saved_mode
     )
 
 
-@pytest.mark.parametrize(("name", "value"), [("kept", 1.2), ("kept", -0.1), ("hidden", 0), ("images_per_task", 0)])
+@pytest.mark.parametrize(("name", "value"), [("kept", 1.2), ("kept", -0.1), ("hidden", 0), ("images_per_episode", 0)])
 def test_a_bad_setting_is_named(name: str, value: object) -> None:
     with pytest.raises(SettingsError, match=name):
         CMT(**{name: value}).fit(np.eye(3), [0, 1, 2])

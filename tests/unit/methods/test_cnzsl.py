@@ -71,7 +71,7 @@ def test_scores_start_with_the_variance_of_the_features_whatever_the_depth_adds(
 
 
 def test_prototypes_are_not_negative_where_features_are_not(small_world: ZeroShotDataset) -> None:
-    quick = {"hidden": 16, "n_tasks": 20, "device": "cpu"}
+    quick = {"hidden": 16, "n_steps": 20, "device": "cpu"}
     X, y, classes = small_world.train.X, small_world.train.y, small_world.classes
     for features, rectified in ((X, True), (X - 1, False)):
         model = CNZSL(**quick).fit(features, y, classes)
@@ -80,7 +80,7 @@ def test_prototypes_are_not_negative_where_features_are_not(small_world: ZeroSho
 
 
 def test_the_score_of_a_class_does_not_depend_on_the_other_candidates(small_world: ZeroShotDataset) -> None:
-    model = CNZSL(hidden=16, n_tasks=20, device="cpu").fit(small_world.train.X, small_world.train.y, small_world.classes)
+    model = CNZSL(hidden=16, n_steps=20, device="cpu").fit(small_world.train.X, small_world.train.y, small_world.classes)
     X, one = small_world.test_unseen.X, small_world.unseen[1]
     among_all = model.decision_function(X, "all")[:, list(model.classes_).index(one)]
     np.testing.assert_allclose(model.decision_function(X, [one])[:, 0], among_all, rtol=1e-4, atol=1e-4)

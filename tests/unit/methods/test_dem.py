@@ -27,7 +27,7 @@ def test_the_loss_is_the_mean_squared_distance_to_the_embedded_class() -> None:
 @pytest.mark.parametrize("similarity", ["distance", "cosine"])
 def test_scores_order_classes_by_their_nearness(similarity: str) -> None:
     world = make_world(World(n_seen=8, n_unseen=3, n_attributes=6, n_features=10, images_per_class=5))
-    model = DEM(hidden=8, similarity=similarity, feature_scaling="none", n_tasks=5, device="cpu")
+    model = DEM(hidden=8, similarity=similarity, feature_scaling="none", n_steps=5, device="cpu")
     model.fit(world.train.X, world.train.y, world.classes)
     X, labels = world.test_unseen.X[:4], model.classes_[::2]
     with torch.no_grad():

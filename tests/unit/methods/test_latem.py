@@ -12,7 +12,7 @@ from sightunseen.methods.latem import LATEM
 @pytest.fixture(scope="module")
 def fitted() -> LATEM:
     data = make_world(World(n_seen=8, n_unseen=3, n_attributes=4, n_features=5, images_per_class=6))
-    return LATEM(n_maps=3, n_tasks=60, learning_rate=0.02, device="cpu").fit(data.train.X, data.train.y, data.classes)
+    return LATEM(n_maps=3, n_steps=60, learning_rate=0.02, device="cpu").fit(data.train.X, data.train.y, data.classes)
 
 
 def literal_scores(model: LATEM, X: np.ndarray) -> np.ndarray:
@@ -30,7 +30,7 @@ def test_the_score_is_that_of_the_best_map(fitted: LATEM) -> None:
 def test_the_loss_is_the_sum_of_violations_of_the_best_maps(fitted: LATEM) -> None:
     X = np.random.default_rng(1).uniform(size=(16, 5)).astype(np.float32)
     y = fitted.seen_classes_[np.arange(16) % 8]
-    objective = fitted._objective(torch.as_tensor(X), fitted._places(fitted.seen_classes_, y))
+    objective = fitted._objective(torch.as_tensor(X), fitted._indices(fitted.seen_classes_, y))
     scores = literal_scores(fitted, X)
     columns = {label: k for k, label in enumerate(fitted.classes_.tolist())}
     expected = np.mean(

@@ -63,7 +63,7 @@ def test_the_loss_maps_preserves_relations_and_reconstructs() -> None:
 
 def test_scores_are_cosines_in_the_space_of_features() -> None:
     world = make_world(World(n_seen=8, n_unseen=3, n_attributes=6, n_features=10, images_per_class=5))
-    model = PSR(hidden=8, feature_scaling="none", n_tasks=5, device="cpu").fit(world.train.X, world.train.y, world.classes)
+    model = PSR(hidden=8, feature_scaling="none", n_steps=5, device="cpu").fit(world.train.X, world.train.y, world.classes)
     labels = model.classes_[::2]
     with torch.no_grad():
         mapped = model.networks_["encoder"](torch.tensor(model._vectors_of(labels), dtype=torch.float32)).tolist()

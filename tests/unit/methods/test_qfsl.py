@@ -50,10 +50,10 @@ def test_adapting_raises_the_accuracy_of_unseen_classes_among_all() -> None:
     world = make_world(
         World(n_seen=40, n_unseen=5, n_attributes=12, n_features=32, images_per_class=12, private=0.3, noise=0.5)
     )
-    model = QFSL(hidden=32, n_tasks=100, learning_rate=1e-2, device="cpu").fit(world.train.X, world.train.y, world.classes)
+    model = QFSL(hidden=32, n_steps=100, learning_rate=1e-2, device="cpu").fit(world.train.X, world.train.y, world.classes)
     X, y = world.test_unseen.X, world.test_unseen.y
-    adapted = model.adapt(X, n_tasks=50, learning_rate=1e-2)
-    unweighted = model.adapt(X, n_tasks=50, learning_rate=1e-2, bias_weight=0.0)
+    adapted = model.adapt(X, n_steps=50, learning_rate=1e-2)
+    unweighted = model.adapt(X, n_steps=50, learning_rate=1e-2, bias_weight=0.0)
     assert adapted.score(X, y) > max(model.score(X, y), unweighted.score(X, y)) + 0.1
     assert adapted.score(X, y, "unseen") > model.score(X, y, "unseen") - 0.05
     assert adapted.score(world.test_seen.X, world.test_seen.y) > 0.7  # chance is 0.02

@@ -58,7 +58,7 @@ def test_before_training_a_pair_is_right_as_often_as_pairs_of_a_task_are() -> No
 
 def test_scores_are_relations_of_the_scaled_image_with_each_candidate() -> None:
     world = make_world(World(n_seen=8, n_unseen=3, n_attributes=6, n_features=10, images_per_class=5))
-    model = RelationNetwork(hidden=8, n_tasks=5, device="cpu").fit(world.train.X, world.train.y, world.classes)
+    model = RelationNetwork(hidden=8, n_steps=5, device="cpu").fit(world.train.X, world.train.y, world.classes)
     labels = model.classes_[::2]
     X = (world.test_unseen.X[:4] - world.train.X.mean(axis=0)) / world.train.X.std(axis=0)
     with torch.no_grad():
@@ -67,7 +67,7 @@ def test_scores_are_relations_of_the_scaled_image_with_each_candidate() -> None:
     np.testing.assert_allclose(model.decision_function(world.test_unseen.X[:4], labels), expected, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "value"), [("hidden", 0), ("classes_per_task", 0), ("images_per_class", "few")])
+@pytest.mark.parametrize(("name", "value"), [("hidden", 0), ("classes_per_episode", 0), ("images_per_class", "few")])
 def test_a_bad_setting_is_named(name: str, value: object) -> None:
     with pytest.raises(SettingsError, match=name):
         RelationNetwork(**{name: value}).fit(np.eye(3), [0, 1, 2])

@@ -14,7 +14,7 @@ def small_training(**settings: float) -> tuple[SPAEN, EmbeddingTraining]:
     rng = np.random.default_rng(0)
     X, y = rng.random((12, 6)), np.repeat(["a", "b", "c", "d"], 3)
     table = ClassTable(["a", "b", "c", "d", "e"], rng.random((5, 3)))
-    method = SPAEN(hidden=5, batch_size=7, critic_steps=2, n_tasks=3, device="cpu", **settings).fit(X, y, table)
+    method = SPAEN(hidden=5, batch_size=7, critic_steps=2, n_steps=3, device="cpu", **settings).fit(X, y, table)
     for network in method.networks_.values():
         network.double()
         for parameter in network.parameters():
@@ -90,7 +90,7 @@ def test_the_adversary_brings_the_embeddings_closer() -> None:
     X = np.eye(6)[y] + 0.1 * rng.random((120, 6))
     distances = []
     for weight in (0.0, 1.0):
-        settings = {"hidden": 16, "n_tasks": 400, "critic_steps": 3, "learning_rate": 1e-2}
+        settings = {"hidden": 16, "n_steps": 400, "critic_steps": 3, "learning_rate": 1e-2}
         method = SPAEN(adversarial_weight=weight, device="cpu", **settings).fit(X, y)
         assert method.score(X, y) == 1
         features = torch.from_numpy(method._features(X))

@@ -59,7 +59,7 @@ def test_no_point_of_the_simplex_is_nearer_than_the_projection() -> None:
 
 def test_a_light_penalty_leaves_a_seen_class_to_itself_and_a_heavy_one_mixes_all(world: ZeroShotDataset) -> None:
     def mixtures(penalty: float) -> np.ndarray:
-        model = SSE(mixture_penalty=penalty, n_tasks=1, device="cpu").fit(world.train.X, world.train.y, world.classes)
+        model = SSE(mixture_penalty=penalty, n_steps=1, device="cpu").fit(world.train.X, world.train.y, world.classes)
         return model.mixtures_of(model.seen_classes_)
 
     np.testing.assert_allclose(mixtures(1e-4), np.eye(12), atol=0.01)
@@ -127,7 +127,7 @@ def test_training_starts_at_the_class_means() -> None:
 
 def test_training_lowers_the_loss(world: ZeroShotDataset) -> None:
     trained, still = (
-        SSE(n_tasks=200, learning_rate=rate, device="cpu").fit(world.train.X, world.train.y, world.classes)
+        SSE(n_steps=200, learning_rate=rate, device="cpu").fit(world.train.X, world.train.y, world.classes)
         for rate in (0.03, 0.0)
     )
     assert trained.losses_[-1]["loss"] < 0.8 * still.losses_[-1]["loss"]  # of the same tasks

@@ -14,8 +14,8 @@ from sightunseen.methods import CVC
 from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification, adapt, train
 from sightunseen.selection.evaluation import evaluate
 
-SETTINGS: dict[str, Any] = {"hidden": 32, "initial_scale": 20.0, "n_tasks": 300, "learning_rate": 1e-2, "device": "cpu"}
-ADAPTATION = {"rounds": 2, "tasks_per_round": 20}
+SETTINGS: dict[str, Any] = {"hidden": 32, "initial_scale": 20.0, "n_steps": 300, "learning_rate": 1e-2, "device": "cpu"}
+ADAPTATION = {"rounds": 2, "steps_per_round": 20}
 
 
 def without(data: ZeroShotDataset, *parts: str) -> ZeroShotDataset:
@@ -53,18 +53,18 @@ def test_an_unknown_protocol_is_refused() -> None:
 
 
 def test_the_paper_protocol_keeps_the_best_h_on_test_and_says_so(small_world: ZeroShotDataset, tmp_path: Path) -> None:
-    settings = {**SETTINGS, "n_tasks": 600, "schedule": "constant"}
+    settings = {**SETTINGS, "n_steps": 600, "schedule": "constant"}
     model = train(specified(settings, protocol="paper"), small_world, tmp_path)
     record = model.record_
     assert record.protocol == "paper"
     assert "TEST" in record.selection["by"]
     ((_, curve),) = (entry.values() for entry in record.selection["tried"])
-    assert [point["tasks"] for point in curve] == [100, 200, 300, 400, 500, 600]
+    assert [point["steps"] for point in curve] == [100, 200, 300, 400, 500, 600]
     best = max(point["H"] for point in curve)
     assert record.selection["test"]["H"] == record.results["H"] == best
     assert curve[-1]["H"] < best  # else keeping the last model, or the one of the best T1, would pass as well
     assert max(curve, key=lambda point: point["T1"])["H"] < best
-    tasks = record.selection["chosen"]["tasks"]
+    tasks = record.selection["chosen"]["steps"]
     again = CVC(**settings).fit(small_world.train.X, small_world.train.y, small_world.classes, stop_after=tasks)
     assert_same_weights(model, again)
 
@@ -72,12 +72,12 @@ def test_the_paper_protocol_keeps_the_best_h_on_test_and_says_so(small_world: Ze
 def test_adapting_by_the_paper_protocol_keeps_the_best_round_and_says_so(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(specified(SETTINGS, select="none"), small_world, tmp_path)
     # Steps so long that H goes up and down; a seed with which it ends below its best.
-    settings = {"rounds": 5, "tasks_per_round": 20, "learning_rate": 0.1, "seed": 1}
+    settings = {"rounds": 5, "steps_per_round": 20, "learning_rate": 0.1, "seed": 1}
     adapted = adapt(AdaptationSpecification(parameters=settings, protocol="paper", search={}), model, small_world, tmp_path)
     record = adapted.record_
     assert (record.protocol, record.kind, len(record.history)) == ("paper", "adapt", 5)
     ((_, curve),) = (entry.values() for entry in record.selection["tried"])
-    assert [point["tasks"] for point in curve] == [20, 40, 60, 80, 100]
+    assert [point["steps"] for point in curve] == [20, 40, 60, 80, 100]
     best = max(point["H"] for point in curve)
     assert record.results["H"] == record.selection["test"]["H"] == best
     assert curve[-1]["H"] < best
@@ -87,7 +87,7 @@ def test_adapting_by_the_paper_protocol_keeps_the_best_round_and_says_so(small_w
 
 
 def test_adapting_does_not_change_how_long_a_model_was_trained(small_world: ZeroShotDataset, tmp_path: Path) -> None:
-    """``n_tasks_`` is what a later choice of adaptation trains its fold models for."""
+    """``n_steps_`` is what a later choice of adaptation trains its fold models for."""
     model = train(specified(SETTINGS, select="none"), small_world, tmp_path)
     for protocol in ("honest", "paper"):
         adapted = adapt(
@@ -96,7 +96,7 @@ def test_adapting_does_not_change_how_long_a_model_was_trained(small_world: Zero
             small_world,
             tmp_path / protocol,
         )
-        assert adapted.n_tasks_ == model.n_tasks_ == 300, protocol
+        assert adapted.n_steps_ == model.n_steps_ == 300, protocol
 
 
 def test_a_model_once_chosen_on_test_data_stays_so_after_adapting(small_world: ZeroShotDataset, tmp_path: Path) -> None:

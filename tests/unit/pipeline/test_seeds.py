@@ -16,7 +16,7 @@ from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification,
 from sightunseen.selection.evaluation import evaluate
 from sightunseen.selection.on_validation import choose_adaptation_on_validation, choose_on_validation
 
-SETTINGS: dict[str, Any] = {"hidden": 16, "n_tasks": 200, "learning_rate": 1e-2, "device": "cpu"}
+SETTINGS: dict[str, Any] = {"hidden": 16, "n_steps": 200, "learning_rate": 1e-2, "device": "cpu"}
 
 
 def specified(**how: Any) -> TrainingSpecification:

@@ -86,7 +86,7 @@ def test_a_text_as_part_of_an_address(text: str, found: str) -> None:
 
 
 def curve(*names: str) -> list[dict[str, Any]]:
-    return [{"tasks": 10 * k, **dict.fromkeys(names, 50.0 + k)} for k in range(1, 4)]
+    return [{"steps": 10 * k, **dict.fromkeys(names, 50.0 + k)} for k in range(1, 4)]
 
 
 @pytest.fixture(scope="module")

@@ -194,7 +194,7 @@ def test_a_model_without_a_record_is_not_trusted(study: Study) -> None:
 
 def test_hubs_before_and_after_self_training(small_world: ZeroShotDataset) -> None:
     train, test = small_world.train, small_world.test_unseen
-    model, other = (CVC(hidden=16, n_tasks=20, seed=seed).fit(train.X, train.y, small_world.classes) for seed in (0, 1))
+    model, other = (CVC(hidden=16, n_steps=20, seed=seed).fit(train.X, train.y, small_world.classes) for seed in (0, 1))
     rounds = Watched(other, [{"round": 1, "loss": 1.0, "pool": 1}])
     asked = {(model,): Reruns(), (model, other): Reruns(adaptation=rounds), (other, model): Reruns(before=other)}
     for models, reruns in asked.items():

@@ -87,7 +87,7 @@ def test_every_seed_its_mean_and_its_deviation() -> None:
 
 def point(h: float, tasks: int | None = None) -> dict[str, Any]:
     numbers = {"T1": h + 1, "U": h, "S": h, "H": h, "AUSUC": h, "best_penalty": 0.5, "H_at_best_penalty": h + 2}
-    return numbers if tasks is None else {"tasks": tasks, "loss": 1.0, **numbers}
+    return numbers if tasks is None else {"steps": tasks, "loss": 1.0, **numbers}
 
 
 def test_settings_that_were_tried_are_shown_at_their_best() -> None:
@@ -95,7 +95,7 @@ def test_settings_that_were_tried_are_shown_at_their_best() -> None:
         {"settings": {"q": 0.5}, "points": [point(30, 10), point(33, 20)]},
         {"settings": {"q": 0.7}, "points": [point(41, 10), point(40, 20)]},
     ]
-    selection = {"folds": [{}], "tried": tried, "chosen": {"q": 0.7, "tasks": 1000, "seen_penalty": 0.5}}
+    selection = {"folds": [{}], "tried": tried, "chosen": {"q": 0.7, "steps": 1000, "seen_penalty": 0.5}}
     curve, table = training_section(with_record(selection=selection), Reruns()).blocks
     assert curve.name == "validation-curve"
     assert curve.columns["H"] == [41, 40]  # of the chosen setting
@@ -119,7 +119,7 @@ def test_where_nothing_was_chosen_there_is_nothing_to_show() -> None:
     assert training_section(with_record(None), Reruns()).blocks == []
     alone = {"folds": [{}], "tried": [{"settings": {}, "points": [point(3)]}], "chosen": {"seen_penalty": 0.5}}
     assert training_section(with_record(selection=alone), Reruns()).blocks == []
-    by_the_authors = {"tried": [{"settings": {}, "points": [point(30, 10), point(33, 20)]}], "chosen": {"tasks": 20}}
+    by_the_authors = {"tried": [{"settings": {}, "points": [point(30, 10), point(33, 20)]}], "chosen": {"steps": 20}}
     assert training_section(with_record(selection=by_the_authors), Reruns()).blocks == []
 
 
@@ -135,7 +135,7 @@ def names(model: ESZSL, reruns: Reruns) -> list[str]:
 
 def test_an_adapted_model_shows_its_rounds_and_the_choice_before_them() -> None:
     tried = [{"settings": {}, "points": [point(30, 10), point(33, 20)]}]
-    trained = replace(RECORD, selection={"folds": [{}], "tried": tried, "chosen": {"tasks": 20}})
+    trained = replace(RECORD, selection={"folds": [{}], "tried": tried, "chosen": {"steps": 20}})
     adapted = with_record(kind="adapt", parent=asdict(trained), history=ROUNDS)
     assert names(adapted, Reruns()) == ["validation-curve", "self-training"]
     again = Watched(None, [{**entry, "T1": 50.0, "pool_accuracy": 0.5} for entry in ROUNDS])  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from sightunseen.core.dataset import Fold, ZeroShotDataset
 from sightunseen.methods import CVC
 from sightunseen.selection.evaluation import evaluate
 
-SETTINGS: dict[str, Any] = {"hidden": 32, "initial_scale": 20.0, "n_tasks": 300, "learning_rate": 1e-2, "device": "cpu"}
+SETTINGS: dict[str, Any] = {"hidden": 32, "initial_scale": 20.0, "n_steps": 300, "learning_rate": 1e-2, "device": "cpu"}
 
 
 def without(data: ZeroShotDataset, *parts: str) -> ZeroShotDataset:
@@ -20,7 +20,7 @@ def without(data: ZeroShotDataset, *parts: str) -> ZeroShotDataset:
 
 @pytest.fixture(scope="module")
 def model(small_world: ZeroShotDataset) -> CVC:
-    settings = {**SETTINGS, "n_tasks": 100, "seen_penalty": 1.3}
+    settings = {**SETTINGS, "n_steps": 100, "seen_penalty": 1.3}
     return CVC(**settings).fit(small_world.train.X, small_world.train.y, small_world.classes)
 
 

@@ -8,7 +8,7 @@ from sightunseen.methods import CVC, ESZSL
 from sightunseen.selection.evaluation import evaluate
 from sightunseen.selection.on_test import fit_best_on_test
 
-SETTINGS: dict[str, Any] = {"hidden": 32, "initial_scale": 20.0, "n_tasks": 300, "learning_rate": 1e-2, "device": "cpu"}
+SETTINGS: dict[str, Any] = {"hidden": 32, "initial_scale": 20.0, "n_steps": 300, "learning_rate": 1e-2, "device": "cpu"}
 
 
 def test_the_oracle_takes_the_best_h_on_test_and_says_so(small_world: ZeroShotDataset, tmp_path: Path) -> None:
@@ -29,8 +29,8 @@ def test_the_oracle_takes_the_best_h_on_test_and_says_so(small_world: ZeroShotDa
 def test_the_oracle_chooses_the_number_of_tasks_of_a_trained_method(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     ((_, choice),) = fit_best_on_test([CVC(**SETTINGS)], small_world, {}, tmp_path, ["training"])
     points = choice.report["tried"][0]["points"]
-    assert [point["tasks"] for point in points] == [100, 200, 300]
-    assert choice.stop_after == max(points, key=lambda point: point["H"])["tasks"]
+    assert [point["steps"] for point in points] == [100, 200, 300]
+    assert choice.stop_after == max(points, key=lambda point: point["H"])["steps"]
 
 
 def test_the_oracle_returns_the_best_combination_at_its_best_point(small_world: ZeroShotDataset, tmp_path: Path) -> None:
@@ -39,4 +39,4 @@ def test_the_oracle_returns_the_best_combination_at_its_best_point(small_world: 
     points = [point for entry in choice.report["tried"] for point in entry["points"]]
     assert evaluate(model, small_world).summary()["H"] == max(point["H"] for point in points)
     assert choice.settings == {"learning_rate": 1e-2}  # the other one hardly learns
-    assert (model.learning_rate, model.n_tasks_) == (1e-2, choice.stop_after)
+    assert (model.learning_rate, model.n_steps_) == (1e-2, choice.stop_after)

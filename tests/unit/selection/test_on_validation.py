@@ -18,9 +18,9 @@ from sightunseen.selection.evaluation import evaluate
 from sightunseen.selection.on_validation import choose_adaptation_on_validation, choose_on_validation
 from sightunseen.training import Hook, Training, loop
 
-SETTINGS: dict[str, Any] = {"hidden": 32, "initial_scale": 20.0, "n_tasks": 300, "learning_rate": 1e-2, "device": "cpu"}
+SETTINGS: dict[str, Any] = {"hidden": 32, "initial_scale": 20.0, "n_steps": 300, "learning_rate": 1e-2, "device": "cpu"}
 GRID = {"learning_rate": [1e-8, 1e-2], "initial_scale": [10.0, 20.0]}
-ADAPTATION = {"rounds": 2, "tasks_per_round": 20}
+ADAPTATION = {"rounds": 2, "steps_per_round": 20}
 
 
 def scrambled(data: ZeroShotDataset) -> ZeroShotDataset:
@@ -83,22 +83,22 @@ def test_the_best_entry_of_the_grid_is_chosen(small_world: ZeroShotDataset) -> N
     assert sorted(map(str, (sorted(e["settings"].items()) for e in tried))) == sorted(str(sorted(w.items())) for w in wanted)
     best = (-1.0, None, None)
     for entry in tried:
-        assert [point["tasks"] for point in entry["points"]] == [100, 200, 300]
+        assert [point["steps"] for point in entry["points"]] == [100, 200, 300]
         for point in entry["points"]:
             if point["H_at_best_penalty"] > best[0]:
                 best = (point["H_at_best_penalty"], entry, point)
     _, entry, point = best
     assert (choice.settings, choice.seen_penalty) == (entry["settings"], point["best_penalty"])
-    assert choice.stop_after == point["tasks"]
-    assert choice.report["chosen"] == {**choice.settings, "tasks": choice.stop_after, "seen_penalty": choice.seen_penalty}
+    assert choice.stop_after == point["steps"]
+    assert choice.report["chosen"] == {**choice.settings, "steps": choice.stop_after, "seen_penalty": choice.seen_penalty}
     assert choice.settings["learning_rate"] == 1e-2  # the other one hardly learns
 
 
-@pytest.mark.parametrize("tasks", [100, 300])
+@pytest.mark.parametrize("steps", [100, 300])
 def test_a_point_of_the_curve_is_what_training_to_it_gives(tasks: int, small_world: ZeroShotDataset) -> None:
     """T1 and H that selection reports, against a model trained to that point on the fold and evaluated there."""
     choice = choose(CVC(**SETTINGS, seen_penalty=0.3), small_world)
-    (point,) = (p for p in choice.report["tried"][0]["points"] if p["tasks"] == tasks)
+    (point,) = (p for p in choice.report["tried"][0]["points"] if p["steps"] == tasks)
     (fold,) = small_world.validation_folds(1, seed=0)
     model = CVC(**SETTINGS, seen_penalty=0.3).fit(fold.train.X, fold.train.y, fold.classes, stop_after=tasks)
     plain = evaluate(model, fold)
@@ -121,7 +121,7 @@ def test_two_folds_are_averaged(small_world: ZeroShotDataset) -> None:
 def test_the_final_model_is_trained_on_all_seen_classes_as_chosen(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(specified(SETTINGS, search={"initial_scale": [10.0, 20.0]}), small_world, tmp_path)
     chosen = dict(model.record_.selection["chosen"])
-    tasks = chosen.pop("tasks")
+    tasks = chosen.pop("steps")
     again = CVC(**SETTINGS).set_params(**chosen)
     again.fit(small_world.train.X, small_world.train.y, small_world.classes, stop_after=tasks)
     assert_same_weights(model, again)
@@ -157,14 +157,14 @@ class Lengths(Hook):
         self.lengths = lengths
 
     def on_end(self, training: Training) -> None:
-        self.lengths[training.stage] = training.tasks_done
+        self.lengths[training.stage] = training.steps_done
 
 
 @pytest.mark.parametrize("saved", [False, True])
 def test_adaptation_is_chosen_on_models_trained_as_long_as_the_one_adapted(
     saved: bool, small_world: ZeroShotDataset, tmp_path: Path
 ) -> None:
-    early = Choice({}, None, 100, {"by": "this test", "chosen": {"tasks": 100}})
+    early = Choice({}, None, 100, {"by": "this test", "chosen": {"steps": 100}})
     model = train(specified(SETTINGS), small_world, tmp_path, chosen=early)
     if saved:
         model.save(tmp_path / "model")
@@ -195,9 +195,9 @@ def test_points_of_measurement_do_not_depend_on_what_is_trained_beside(
     n_folds: int, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "most_at_once", lambda _objective: 4)
-    grid = {"n_tasks": [300, 250, 120]}  # shorter runs end within a chunk of the longer ones
+    grid = {"n_steps": [300, 250, 120]}  # shorter runs end within a chunk of the longer ones
     tried = choose(CVC(**SETTINGS), small_world, grid, n_folds).report["tried"]
-    assert [[point["tasks"] for point in entry["points"]] for entry in tried] == [[100, 200, 300], [100, 200, 250], [100, 120]]
+    assert [[point["steps"] for point in entry["points"]] for entry in tried] == [[100, 200, 300], [100, 200, 250], [100, 120]]
 
 
 # -- closed forms --------------------------------------------------------------

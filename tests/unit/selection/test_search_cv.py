@@ -118,10 +118,10 @@ def test_classes_may_be_a_mapping(small_world: ZeroShotDataset) -> None:
 
 
 def test_a_gradient_trained_method_has_its_stopping_point_chosen(small_world: ZeroShotDataset) -> None:
-    method = CVC(hidden=16, n_tasks=300, learning_rate=1e-2, device="cpu")
+    method = CVC(hidden=16, n_steps=300, learning_rate=1e-2, device="cpu")
     search = ZeroShotSearchCV(method, {"initial_scale": [5.0, 20.0]})
     search.fit(small_world.train.X, small_world.train.y, small_world.classes)
-    assert search.best_estimator_.n_tasks_ == search.choice_.stop_after
+    assert search.best_estimator_.n_steps_ == search.choice_.stop_after
     assert search.cv_results_["n_steps"][search.best_index_] == search.choice_.stop_after
 
 

@@ -121,7 +121,7 @@ def test_beside_text_attributes_in_any_unit_count_as_much_as_the_text() -> None:
 
 # -- models --------------------------------------------------------------------------------------------------------------
 
-QUICK: dict[str, Any] = {"hidden": 64, "n_tasks": 300, "device": "cpu"}
+QUICK: dict[str, Any] = {"hidden": 64, "n_steps": 300, "device": "cpu"}
 METHODS = {"ESZSL": ESZSL(), "CVC": CVC(**QUICK)}
 
 

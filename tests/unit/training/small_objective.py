@@ -24,8 +24,8 @@ class SmallObjective(Objective):
         super().__init__([*self.generator.parameters(), *self.score.parameters()])
         self.round_size = round_size
 
-    def draw(self, first: int, n_tasks: int) -> Draw:
-        rngs = [np.random.default_rng(task) for task in range(first, first + n_tasks)]
+    def draw(self, first: int, n_steps: int) -> Draw:
+        rngs = [np.random.default_rng(task) for task in range(first, first + n_steps)]
         drawn = {"rows": [rng.integers(0, 20, 9) for rng in rngs], "labels": [rng.integers(0, 4, 9) for rng in rngs]}
         return {name: torch.from_numpy(np.stack(array)).to(self.features.device) for name, array in drawn.items()}
 

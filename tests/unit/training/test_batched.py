@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sightunseen.methods.cvc.generator import ClassifierGenerator
-from sightunseen.methods.cvc.inductive import TaskShape, TaskTraining
+from sightunseen.methods.cvc.inductive import EpisodeShape, EpisodicTraining
 from sightunseen.methods.cvc.scores import Score
 from sightunseen.methods.cvc.transductive import Adaptation, SelfTraining
 from sightunseen.training import Objective, Optimisation, engines
@@ -28,7 +28,7 @@ from sightunseen.training.batched import GRAPH_STEPS, BatchedEngine
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EXACT = "tf32x3" if DEVICE == "cuda" else "tf32"  # the interpreter computes in single precision whatever it is told
 STEPS = 3  # one to look at the gradient, and one in each direction through the parameters
-OPTIMISATION = Optimisation(n_tasks=STEPS, learning_rate=0.01, schedule="cosine", weight_decay=0.01, clip_norm=0.05)
+OPTIMISATION = Optimisation(n_steps=STEPS, learning_rate=0.01, schedule="cosine", weight_decay=0.01, clip_norm=0.05)
 # As right as the others, and several times faster to interpret.
 FEWER_SPANS = replace(fused.FEW_MODELS, layer_spans=2, score_spans=2)
 SMALL_TILES = replace(
@@ -53,7 +53,7 @@ class Sizes:
     hidden: int = 37
     features: int = 35
     images: int = 105
-    classes_per_task: int = 4
+    classes_per_episode: int = 4
     images_per_class: int = 2
 
 
@@ -74,9 +74,11 @@ def pieces(
 
 def inductive(
     seed: int, dtype: torch.dtype, device: str, sizes: Sizes = SMALL, rectify: bool = True, episodic: bool = True
-) -> TaskTraining:
+) -> EpisodicTraining:
     generator, score, data = pieces(seed, sizes, rectify, dtype, device)
-    return TaskTraining(generator, score, *data, TaskShape(sizes.classes_per_task, sizes.images_per_class, episodic), seed)
+    return EpisodicTraining(
+        generator, score, *data, EpisodeShape(sizes.classes_per_episode, sizes.images_per_class, episodic), seed
+    )
 
 
 def transductive(
@@ -95,7 +97,7 @@ def transductive(
         q=0.3 + 0.1 * seed,
         best_per_class=best_per_class,
         threshold=9.0,
-        classes_per_task=sizes.classes_per_task,
+        classes_per_episode=sizes.classes_per_episode,
         images_per_class=sizes.images_per_class,
         seed=seed,
     )
@@ -124,9 +126,9 @@ class Case:
         ]
 
 
-TINY = Sizes(classes=6, unseen=2, attributes=5, hidden=18, features=17, images=24, classes_per_task=3, images_per_class=1)
-LARGE = Sizes(classes=40, attributes=35, hidden=67, features=69, images=120, classes_per_task=35)
-MANY_FREE = Sizes(classes=51, unseen=18, features=70, images=153, classes_per_task=3, images_per_class=1)
+TINY = Sizes(classes=6, unseen=2, attributes=5, hidden=18, features=17, images=24, classes_per_episode=3, images_per_class=1)
+LARGE = Sizes(classes=40, attributes=35, hidden=67, features=69, images=120, classes_per_episode=35)
+MANY_FREE = Sizes(classes=51, unseen=18, features=70, images=153, classes_per_episode=3, images_per_class=1)
 CASES = {
     "one model, as on an H200": Case(inductive, sizes=TINY, tiles=fused.FEW_MODELS),
     "four models, as on an H200": Case(inductive, [{}] * 4, TINY),
@@ -147,8 +149,8 @@ every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_the_cases_are_what_they_are_meant_for() -> None:
     tiles, narrow = SMALL_TILES, 32
     for length, parts in [
-        (LARGE.classes_per_task, [narrow, tiles.scores[1], tiles.gradient[0]]),
-        (LARGE.classes_per_task * LARGE.images_per_class, [tiles.scores[0], tiles.gradient[2]]),
+        (LARGE.classes_per_episode, [narrow, tiles.scores[1], tiles.gradient[0]]),
+        (LARGE.classes_per_episode * LARGE.images_per_class, [tiles.scores[0], tiles.gradient[2]]),
         (LARGE.attributes, [tiles.first[1], tiles.squares[1], tiles.step[1]]),
         # What is summed in two spans has more than a tile in a span.
         (LARGE.hidden, [tiles.first[0], 2 * tiles.second[1], tiles.hidden[0], tiles.squares[0], *tiles.step[:2], tiles.unit]),
@@ -300,8 +302,8 @@ def test_models_of_one_shape_are_trained_by_one_engine(monkeypatch: pytest.Monke
     dot = tasks()
     dot.score = Score("dot", 1.0)
     groups = {
-        "tasks": [tasks(), tasks(replace(SMALL, images_per_class=3)), tasks(replace(SMALL, images=63))],
-        "of more classes": [tasks(replace(SMALL, classes_per_task=7))],
+        "steps": [tasks(), tasks(replace(SMALL, images_per_class=3)), tasks(replace(SMALL, images=63))],
+        "of more classes": [tasks(replace(SMALL, classes_per_episode=7))],
         "of all classes": [tasks(episodic=False)],
         "wider": [tasks(replace(SMALL, hidden=38))],
         "of longer vectors": [tasks(replace(SMALL, attributes=14))],
@@ -345,7 +347,7 @@ def test_what_is_fused_has_a_form_lies_on_a_gpu_and_generates_few_enough_classes
     objective: Any = SimpleNamespace(
         parameters=[SimpleNamespace(device=torch.device(device))],
         fused_form=lambda: form,
-        draw=lambda _first, n_tasks: {"classes": torch.empty(n_tasks, classes)},
+        draw=lambda _first, n_steps: {"classes": torch.empty(n_steps, classes)},
     )
     assert engines._fusible(objective) == fused_there
 

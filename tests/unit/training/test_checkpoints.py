@@ -18,9 +18,9 @@ from sightunseen.training import Hook, Optimisation, Training, TrainingInterrupt
 from sightunseen.training.checkpoints import Checkpoints
 
 # 100 tasks are a chunk: four of them, the last one smaller.
-SETTINGS: dict[str, Any] = {"hidden": 16, "n_tasks": 350, "learning_rate": 1e-2, "weight_decay": 1e-3, "device": "cpu"}
+SETTINGS: dict[str, Any] = {"hidden": 16, "n_steps": 350, "learning_rate": 1e-2, "weight_decay": 1e-3, "device": "cpu"}
 # A round of 150 tasks is a chunk of 100 and one of 50: three rounds, six chunks, the odd ones end in the middle of a round.
-ADAPTATION: dict[str, Any] = {"rounds": 3, "tasks_per_round": 150, "schedule": "cosine", "threshold": 1.3, "best_per_class": 3}
+ADAPTATION: dict[str, Any] = {"rounds": 3, "steps_per_round": 150, "schedule": "cosine", "threshold": 1.3, "best_per_class": 3}
 
 
 class Stop:
@@ -185,12 +185,12 @@ def test_a_file_that_is_no_checkpoint_is_refused(
 
 
 def test_a_constant_rate_stays() -> None:
-    optimisation = Optimisation(n_tasks=10, learning_rate=0.3)
+    optimisation = Optimisation(n_steps=10, learning_rate=0.3)
     assert [optimisation.learning_rate_at(task) for task in range(10)] == [0.3] * 10
 
 
 def test_a_cosine_falls_from_the_rate_through_its_half_to_zero() -> None:
-    optimisation = Optimisation(n_tasks=1000, learning_rate=0.3, schedule="cosine")
+    optimisation = Optimisation(n_steps=1000, learning_rate=0.3, schedule="cosine")
     rates = [optimisation.learning_rate_at(task) for task in range(1001)]
     assert rates[0] == 0.3
     assert rates[500] == pytest.approx(0.15)
@@ -200,7 +200,7 @@ def test_a_cosine_falls_from_the_rate_through_its_half_to_zero() -> None:
 
 
 def test_a_rate_is_halved_every_k_tasks() -> None:
-    optimisation = Optimisation(n_tasks=10, learning_rate=0.8, schedule="halve every 3")
+    optimisation = Optimisation(n_steps=10, learning_rate=0.8, schedule="halve every 3")
     rates = [optimisation.learning_rate_at(task) for task in range(10)]
     assert rates == [0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.1]
 
@@ -208,8 +208,8 @@ def test_a_rate_is_halved_every_k_tasks() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("n_tasks", 0),
-        ("n_tasks", -3),
+        ("n_steps", 0),
+        ("n_steps", -3),
         ("learning_rate", -0.1),
         ("learning_rate", math.nan),
         ("learning_rate", math.inf),
@@ -227,7 +227,7 @@ def test_a_rate_is_halved_every_k_tasks() -> None:
 )
 def test_bad_settings_of_the_optimiser_are_named(name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=name):
-        Optimisation(**{"n_tasks": 10, "learning_rate": 0.1, name: value})
+        Optimisation(**{"n_steps": 10, "learning_rate": 0.1, name: value})
 
 
 # -- the loop -----------------------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class Witness(Hook):
         self.told.append("start")
 
     def on_chunk(self, training: Training) -> None:
-        self.told.append(str(training.tasks_done))
+        self.told.append(str(training.steps_done))
         self.weights.append(training.objective.parameters[0].detach().numpy().copy())
 
     def on_end(self, _training: Training) -> None:
@@ -270,11 +270,11 @@ def test_stopping_early_is_the_beginning_of_the_whole_run(small_world: ZeroShotD
     fit(small_world, [witness])
     model = CVC(**SETTINGS).fit(*_training(small_world), stop_after=200)
     np.testing.assert_array_equal(model.generator_.first.weight.detach().numpy(), witness.weights[1])
-    assert [point["tasks"] for point in model.losses_] == [100, 200]
+    assert [point["steps"] for point in model.losses_] == [100, 200]
     assert not np.array_equal(witness.weights[1], witness.weights[-1])
 
 
-@pytest.mark.parametrize("tasks", [0, -1])
+@pytest.mark.parametrize("steps", [0, -1])
 def test_stopping_before_the_first_task_is_refused(tasks: int, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match="stop_after"):
         CVC(**SETTINGS).fit(*_training(small_world), stop_after=tasks)
@@ -282,11 +282,11 @@ def test_stopping_before_the_first_task_is_refused(tasks: int, small_world: Zero
 
 def test_a_long_loss_curve_is_thinned_to_means(small_world: ZeroShotDataset) -> None:
     witness = Witness()
-    CVC(**{**SETTINGS, "n_tasks": 650}).fit(*_training(small_world), hooks=[witness])
+    CVC(**{**SETTINGS, "n_steps": 650}).fit(*_training(small_world), hooks=[witness])
     tasks, losses = zip(*witness.training.losses, strict=True)
     assert tasks == (100, 200, 300, 400, 500, 600, 650)
     thinned = witness.training.loss_curve(most=3)
-    assert [point["tasks"] for point in thinned] == [300, 600, 650]
+    assert [point["steps"] for point in thinned] == [300, 600, 650]
     expected = [sum(losses[:3]) / 3, sum(losses[3:6]) / 3, losses[6]]
     assert [point["loss"] for point in thinned] == pytest.approx(expected)
 
@@ -322,13 +322,13 @@ def test_the_ablations_train(settings: dict[str, Any], small_world: ZeroShotData
     assert found.S > 20  # chance is 6
     # The dot product has no scale to learn.
     assert (model.score_.scale.item() == model.initial_scale) == ("similarity" in settings)
-    adapted = model.adapt(small_world.test_unseen.X, rounds=2, tasks_per_round=20)
+    adapted = model.adapt(small_world.test_unseen.X, rounds=2, steps_per_round=20)
     assert evaluate(adapted, small_world).T1 > 35
 
 
 def test_mini_batches_without_tasks_choose_among_all_seen_classes(small_world: ZeroShotDataset) -> None:
     witness = Witness()
-    CVC(**SETTINGS, episodic=False, classes_per_task=5, images_per_class=3).fit(*_training(small_world), hooks=[witness])
+    CVC(**SETTINGS, episodic=False, classes_per_episode=5, images_per_class=3).fit(*_training(small_world), hooks=[witness])
     drawn = witness.training.objective.draw(0, 50)
     assert drawn["rows"].shape == drawn["labels"].shape == (50, 15)
     assert drawn["classes"].tolist() == [list(range(12))] * 50

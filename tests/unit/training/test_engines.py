@@ -18,19 +18,19 @@ from sightunseen.training.engines import SideBySide
 
 from .small_objective import SmallObjective
 
-OPTIMISATION = Optimisation(n_tasks=30, learning_rate=0.01, schedule="cosine", weight_decay=0.01, clip_norm=0.05)
+OPTIMISATION = Optimisation(n_steps=30, learning_rate=0.01, schedule="cosine", weight_decay=0.01, clip_norm=0.05)
 
 
 def literal_adam(objective: SmallObjective, optimisation: Optimisation) -> list[Tensor]:
     """Kingma & Ba's algorithm with coupled decay and norm clipping, written out."""
     parameters = objective.parameters
     first, second = [torch.zeros_like(p) for p in parameters], [torch.zeros_like(p) for p in parameters]
-    for step in range(optimisation.n_tasks):
+    for step in range(optimisation.n_steps):
         task = {name: array[0] for name, array in objective.draw(step, 1).items()}
         gradients = torch.autograd.grad(objective.loss(task), parameters)
         norm = torch.sqrt(sum((g**2).sum() for g in gradients))
         factor = min(1.0, optimisation.clip_norm / (float(norm) + 1e-6))
-        rate = optimisation.learning_rate * 0.5 * (1 + np.cos(np.pi * step / optimisation.n_tasks))
+        rate = optimisation.learning_rate * 0.5 * (1 + np.cos(np.pi * step / optimisation.n_steps))
         with torch.no_grad():
             for p, g, m, v in zip(parameters, gradients, first, second, strict=True):
                 g = g * factor + optimisation.weight_decay * p
@@ -58,11 +58,11 @@ def test_a_gradient_within_its_limit_is_left_as_it_is() -> None:
 
 @pytest.mark.parametrize("episodic", [True, False])
 def test_a_last_chunk_of_a_single_task_is_like_any_other(episodic: bool, small_world: ZeroShotDataset) -> None:
-    model = CVC(hidden=8, n_tasks=CHUNK + 1, episodic=episodic, device="cpu")
+    model = CVC(hidden=8, n_steps=CHUNK + 1, episodic=episodic, device="cpu")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(small_world.train.X, small_world.train.y, small_world.classes)
-    assert model.n_tasks_ == CHUNK + 1
+    assert model.n_steps_ == CHUNK + 1
 
 
 def test_models_side_by_side_are_trained_on_threads_of_their_own_and_those_at_rest_are_left_alone() -> None:
@@ -109,7 +109,7 @@ def test_training_side_by_side_leaves_the_number_of_threads_as_it_was() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 @pytest.mark.parametrize("round_size", [7, None])
 def test_the_graph_engine_takes_the_same_steps(round_size: int | None) -> None:
-    optimisation = replace(OPTIMISATION, n_tasks=5 * GRAPH_STEPS + 3)  # replayed, and a few launched one by one
+    optimisation = replace(OPTIMISATION, n_steps=5 * GRAPH_STEPS + 3)  # replayed, and a few launched one by one
     on_cpu, on_gpu = SmallObjective("cpu", round_size), SmallObjective("cuda", round_size)
     slow, quick = train(Run(on_cpu, optimisation)), train(Run(on_gpu, optimisation))
     (engine,) = quick.engine.engines

@@ -15,7 +15,7 @@ from scipy.stats import chi2_contingency, chisquare, kstest
 from torch import Tensor
 
 from sightunseen.methods.cvc.generator import ClassifierGenerator
-from sightunseen.methods.cvc.inductive import TaskShape, TaskTraining
+from sightunseen.methods.cvc.inductive import EpisodeShape, EpisodicTraining
 from sightunseen.methods.cvc.scores import Score
 from sightunseen.methods.cvc.transductive import Adaptation, Pool, SelfTraining
 from sightunseen.training import Objective
@@ -52,10 +52,10 @@ def places(*counts: int, seed: int = 0) -> Tensor:
     return torch.from_numpy(np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts)))
 
 
-def draw_tasks(
-    images: ClassImages, n_tasks: int, per_task: int, per_class: int, seed: int, first: int = 0
+def draw_episodes(
+    images: ClassImages, n_steps: int, per_episode: int, per_class: int, seed: int, first: int = 0
 ) -> tuple[Tensor, Tensor]:
-    classes = draw_classes(len(images.count), first, n_tasks, per_task, seed, CPU)
+    classes = draw_classes(len(images.count), first, n_steps, per_episode, seed, CPU)
     return classes, draw_images(images, classes, first, per_class, seed)
 
 
@@ -73,21 +73,21 @@ def test_images_are_grouped_by_place_in_sorted_order() -> None:
     assert grouped == [[2, 4], [0, 3, 5], [1]]
 
 
-@pytest.mark.parametrize("classes_per_task", [1, 3, 5])
-def test_a_task_has_distinct_classes_and_distinct_images_of_them(classes_per_task: int) -> None:
+@pytest.mark.parametrize("classes_per_episode", [1, 3, 5])
+def test_a_task_has_distinct_classes_and_distinct_images_of_them(classes_per_episode: int) -> None:
     y = places(4, 5, 6, 20, 9)
-    classes, rows = draw_tasks(ClassImages.of(y), 300, classes_per_task, 4, seed=0)
-    assert classes.shape == (300, classes_per_task)
-    assert rows.shape == (300, classes_per_task, 4)
+    classes, rows = draw_episodes(ClassImages.of(y), 300, classes_per_episode, 4, seed=0)
+    assert classes.shape == (300, classes_per_episode)
+    assert rows.shape == (300, classes_per_episode, 4)
     for task_classes, task_rows in zip(classes, rows, strict=True):
-        assert len(set(task_classes.tolist())) == classes_per_task
-        assert len(set(task_rows.flatten().tolist())) == classes_per_task * 4
+        assert len(set(task_classes.tolist())) == classes_per_episode
+        assert len(set(task_rows.flatten().tolist())) == classes_per_episode * 4
         assert (y[task_rows] == task_classes[:, None]).all()
 
 
 def test_a_class_with_fewer_images_than_asked_for_repeats_its_own_and_only_its_own() -> None:
     y = places(2, 8, 1)
-    classes, rows = draw_tasks(ClassImages.of(y), 200, 3, 4, seed=0)
+    classes, rows = draw_episodes(ClassImages.of(y), 200, 3, 4, seed=0)
     assert (y[rows] == classes[..., None]).all()
     distinct = [{len(set(drawn.tolist())) for drawn in rows[classes == place]} for place in range(3)]
     assert distinct == [{1, 2}, {4}, {1}]
@@ -107,20 +107,20 @@ def test_every_class_is_equally_likely_in_every_place_of_a_task() -> None:
 
 
 def test_every_set_of_images_of_a_class_is_equally_likely() -> None:
-    classes, rows = draw_tasks(ClassImages.of(places(5, 7)), 20_000, 1, 2, seed=2)
+    classes, rows = draw_episodes(ClassImages.of(places(5, 7)), 20_000, 1, 2, seed=2)
     for place, count in enumerate((5, 7)):
         assert_uniform(rows[classes == place].sort(dim=1).values.tolist(), math.comb(count, 2))
 
 
 def test_images_of_too_small_a_class_are_drawn_with_replacement_uniformly() -> None:
-    classes, rows = draw_tasks(ClassImages.of(places(2, 9, 3)), 20_000, 3, 4, seed=3)
+    classes, rows = draw_episodes(ClassImages.of(places(2, 9, 3)), 20_000, 3, 4, seed=3)
     for place, count in ((0, 2), (2, 3)):
         assert_uniform(rows[classes == place].tolist(), count**4)
 
 
 def test_images_are_drawn_apart_from_the_classes_they_are_drawn_with() -> None:
     """The pair of an image of one class and an image of the other is uniform, too."""
-    classes, rows = draw_tasks(ClassImages.of(places(4, 3)), 12_000, 2, 1, seed=3)
+    classes, rows = draw_episodes(ClassImages.of(places(4, 3)), 12_000, 2, 1, seed=3)
     in_order = rows[..., 0].gather(1, classes.argsort(dim=1))
     assert_uniform(in_order.tolist(), 4 * 3)
 
@@ -157,25 +157,25 @@ def test_batches_are_drawn_from_all_images_equally() -> None:
 # -- a task is known by its number --------------------------------------------------------------------------------------
 
 
-def inductive(episodic: bool = True, seed: int = 0) -> TaskTraining:
+def inductive(episodic: bool = True, seed: int = 0) -> EpisodicTraining:
     rng = torch.Generator().manual_seed(0)
     vectors, features = torch.rand(6, 3, generator=rng), torch.rand(30, 4, generator=rng)
     pieces = ClassifierGenerator(3, 5, 4, True, "he", rng), Score("cosine", 5.0)
-    return TaskTraining(*pieces, vectors, features, torch.arange(30) % 6, TaskShape(4, 2, episodic), seed)
+    return EpisodicTraining(*pieces, vectors, features, torch.arange(30) % 6, EpisodeShape(4, 2, episodic), seed)
 
 
-def transductive(seed: int = 0, classes_per_task: int = 4) -> SelfTraining:
+def transductive(seed: int = 0, classes_per_episode: int = 4) -> SelfTraining:
     rng = torch.Generator().manual_seed(0)
     seen, unseen = torch.rand(6, 3, generator=rng), torch.rand(3, 3, generator=rng)
     features, unlabelled = torch.rand(30, 4, generator=rng), torch.rand(40, 4, generator=rng)
     pieces = ClassifierGenerator(3, 5, 4, False, "he", rng), Score("cosine", 5.0)
     settings = {"best_per_class": 5, "threshold": 100.0, "images_per_class": 2}
-    adaptation = Adaptation(**settings, classes_per_task=classes_per_task, seed=seed)
+    adaptation = Adaptation(**settings, classes_per_episode=classes_per_episode, seed=seed)
     return SelfTraining(*pieces, seen, unseen, features, torch.arange(30) % 6, unlabelled, adaptation)
 
 
 DRAWS: dict[str, Callable[[int], Objective]] = {
-    "tasks": lambda seed: inductive(seed=seed),
+    "steps": lambda seed: inductive(seed=seed),
     "mini-batches": lambda seed: inductive(episodic=False, seed=seed),
     "tasks with a pool": transductive,
 }
@@ -215,8 +215,8 @@ def test_no_task_is_like_the_one_before(objective_of: Callable[[int], Objective]
 
 def test_the_classes_of_a_task_say_nothing_of_its_images_or_of_another_seeds() -> None:
     images = ClassImages.of(torch.arange(24) // 4)  # the image's place in its class is its row modulo four
-    classes, rows = draw_tasks(images, 5000, 3, 2, seed=0)
-    _, others = draw_tasks(images, 5000, 3, 2, seed=1)
+    classes, rows = draw_episodes(images, 5000, 3, 2, seed=0)
+    _, others = draw_episodes(images, 5000, 3, 2, seed=1)
     assert_unrelated(classes, rows[..., 0] % 4)
     assert_unrelated(classes[:, 0], rows[:, 1, 0] % 4)
     assert_unrelated(rows[:, 0, 0] % 4, rows[:, 1, 0] % 4)
@@ -225,14 +225,14 @@ def test_the_classes_of_a_task_say_nothing_of_its_images_or_of_another_seeds() -
 
 def test_batches_and_images_of_one_seed_are_not_copies_of_each_other() -> None:
     images = ClassImages.of(torch.zeros(8, dtype=torch.int64))
-    _, rows = draw_tasks(images, 5000, 1, 1, seed=0)
+    _, rows = draw_episodes(images, 5000, 1, 1, seed=0)
     batches = draw_batches(8, 0, 5000, 1, 0, CPU)
     assert_unrelated(rows[:, 0, 0], batches[:, 0])
 
 
 def test_seen_and_trusted_images_of_a_task_are_not_copies_of_each_other() -> None:
     """As many classes on both sides, of as many images: if they shared a stream, the places drawn in them would agree."""
-    objective = transductive(classes_per_task=3)
+    objective = transductive(classes_per_episode=3)
     objective.pool = Pool(np.arange(15), np.arange(15) % 3)
     rows = objective.draw(0, 5000)["rows"]
     seen_place, trusted_place = rows[:, :6] // 6, (rows[:, 6:] - 30) // 3  # image k is the (k // 6)-th of class k % 6

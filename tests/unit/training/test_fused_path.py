@@ -17,9 +17,9 @@ from sightunseen.training import engines, loop
 pytest.importorskip("triton", reason="Triton is for Linux only")
 
 SETTINGS: dict[str, Any] = {
-    "hidden": 12, "n_tasks": 4, "classes_per_task": 5, "images_per_class": 2, "learning_rate": 1e-2, "device": "cpu",
+    "hidden": 12, "n_steps": 4, "classes_per_episode": 5, "images_per_class": 2, "learning_rate": 1e-2, "device": "cpu",
 }  # fmt: skip
-ADAPTATION = {"rounds": 2, "tasks_per_round": 2, "classes_per_task": 3, "images_per_class": 2}
+ADAPTATION = {"rounds": 2, "steps_per_round": 2, "classes_per_episode": 3, "images_per_class": 2}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here the engine is chosen by itself, and its products are rounded")

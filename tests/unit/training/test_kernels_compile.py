@@ -29,7 +29,7 @@ from triton import compile
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from sightunseen.methods.cvc.generator import ClassifierGenerator
-from sightunseen.methods.cvc.inductive import TaskShape, TaskTraining
+from sightunseen.methods.cvc.inductive import EpisodeShape, EpisodicTraining
 from sightunseen.methods.cvc.transductive import Adaptation, SelfTraining
 from sightunseen.methods.cvc.scores import Score
 from sightunseen.training import Optimisation, kernels
@@ -71,11 +71,11 @@ def pieces():
 
 
 def inductive():
-    return TaskTraining(*pieces(), vectors, features, places, TaskShape(9, 2, True), 0)
+    return EpisodicTraining(*pieces(), vectors, features, places, EpisodeShape(9, 2, True), 0)
 
 
 def transductive():
-    settings = Adaptation(best_per_class=3, classes_per_task=4, images_per_class=2)
+    settings = Adaptation(best_per_class=3, classes_per_episode=4, images_per_class=2)
     of_seen = places >= 18
     sides = vectors[18:], vectors[:18], features[of_seen], places[of_seen] - 18, features[~of_seen]
     return SelfTraining(*pieces(), *sides, settings)

@@ -57,8 +57,8 @@ class Noted(SmallObjective):
         self.chunks: list[tuple[int, int]] = []
         self.losses: list[float] = []
 
-    def after_chunk(self, tasks_done: int, n_tasks: int, loss: float) -> None:
-        self.chunks.append((tasks_done - n_tasks, n_tasks))
+    def after_chunk(self, steps_done: int, n_steps: int, loss: float) -> None:
+        self.chunks.append((steps_done - n_steps, n_steps))
         self.losses.append(loss)
 
 
@@ -69,13 +69,13 @@ class Diary(Hook):
         self.diary = diary
 
     def on_start(self, training: Training) -> None:
-        self.diary.append((training.stage, "start", training.tasks_done))
+        self.diary.append((training.stage, "start", training.steps_done))
 
     def on_chunk(self, training: Training) -> None:
-        self.diary.append((training.stage, "chunk", training.tasks_done))
+        self.diary.append((training.stage, "chunk", training.steps_done))
 
     def on_end(self, training: Training) -> None:
-        self.diary.append((training.stage, "end", training.tasks_done))
+        self.diary.append((training.stage, "end", training.steps_done))
 
 
 class StopAt(Hook):
@@ -85,7 +85,7 @@ class StopAt(Hook):
         self.tasks, self.error = tasks, error
 
     def on_chunk(self, training: Training) -> None:
-        if training.tasks_done == self.tasks:
+        if training.steps_done == self.tasks:
             raise self.error(f"{training.stage} was stopped")
 
 
@@ -100,10 +100,10 @@ def small_runs() -> list[Run]:
     return [
         Run(
             Noted(round_size, seed),
-            Optimisation(n_tasks, 0.01 * (seed + 1), schedule, weight_decay=0.01, clip_norm=0.05),
+            Optimisation(n_steps, 0.01 * (seed + 1), schedule, weight_decay=0.01, clip_norm=0.05),
             stop_after=stop_after,
         )
-        for seed, ((n_tasks, stop_after, round_size), schedule) in enumerate(zip(PLANS, schedules, strict=False))
+        for seed, ((n_steps, stop_after, round_size), schedule) in enumerate(zip(PLANS, schedules, strict=False))
     ]
 
 
@@ -114,14 +114,14 @@ def train_small_runs() -> list[Training]:
 
 
 def assert_as_alone(together: list[Training], equal: Callable[[torch.Tensor, torch.Tensor], None]) -> None:
-    for found, run, (n_tasks, stop_after, _) in zip(together, small_runs(), PLANS, strict=True):
+    for found, run, (n_steps, stop_after, _) in zip(together, small_runs(), PLANS, strict=True):
         alone = train(run)
-        assert found.tasks_done == alone.tasks_done == min(n_tasks, stop_after or n_tasks)
+        assert found.steps_done == alone.steps_done == min(n_steps, stop_after or n_steps)
         for ours, theirs in zip(found.objective.parameters, run.objective.parameters, strict=True):
             equal(ours.detach(), theirs.detach())
         # Chunks are cut otherwise, but the mean over all tasks is the same.
         (mean,), (expected,) = found.loss_curve(most=1), alone.loss_curve(most=1)
-        assert mean == {"tasks": found.tasks_done, "loss": pytest.approx(expected["loss"], rel=1e-12)}
+        assert mean == {"steps": found.steps_done, "loss": pytest.approx(expected["loss"], rel=1e-12)}
 
 
 @pytest.mark.usefixtures("three_at_once")
@@ -146,11 +146,11 @@ def test_models_trained_on_several_threads_end_where_they_would_alone(monkeypatc
 @pytest.mark.usefixtures("three_at_once")
 def test_fitting_and_adapting_together_is_fitting_and_adapting(small_world: ZeroShotDataset) -> None:
     images = small_world.train.X, small_world.train.y, small_world.classes
-    plans = [({"n_tasks": 150}, None), ({"n_tasks": 120, "similarity": "dot"}, 60), ({"n_tasks": 250, "episodic": False}, None)]
+    plans = [({"n_steps": 150}, None), ({"n_steps": 120, "similarity": "dot"}, 60), ({"n_steps": 250, "episodic": False}, None)]
     models = [CVC(**SETTINGS, **settings) for settings, _ in plans]
     train_together(lambda m=m, s=s: m.fitting(*images, stop_after=s) for m, (_, s) in zip(models, plans, strict=True))
     alone = [CVC(**SETTINGS, **settings).fit(*images, stop_after=stop_after) for settings, stop_after in plans]
-    adaptations: list[dict[str, Any]] = [{"rounds": 3, "tasks_per_round": 20}, {"rounds": 2, "tasks_per_round": 45, "q": 0.8}]
+    adaptations: list[dict[str, Any]] = [{"rounds": 3, "steps_per_round": 20}, {"rounds": 2, "steps_per_round": 45, "q": 0.8}]
     unlabelled = small_world.test_unseen.X
     runs = [alone[0].adaptation_run(unlabelled, **s) for s in adaptations]
     train_together(lambda run=run: run for run in runs)
@@ -159,8 +159,8 @@ def test_fitting_and_adapting_together_is_fitting_and_adapting(small_world: Zero
     for ours, theirs in zip(models, alone, strict=True):
         np.testing.assert_array_equal(ours.classifiers_of("all"), theirs.classifiers_of("all"))
         assert ours.score_.scale.item() == theirs.score_.scale.item()
-        assert ours.n_tasks_ == theirs.n_tasks_
-        assert ours.losses_[-1]["tasks"] == theirs.losses_[-1]["tasks"]
+        assert ours.n_steps_ == theirs.n_steps_
+        assert ours.losses_[-1]["steps"] == theirs.losses_[-1]["steps"]
     for ours, theirs in zip(models[3:], alone[3:], strict=True):
         assert [entry["pool"] for entry in ours.history_] == [entry["pool"] for entry in theirs.history_]
         losses = [[entry["loss"] for entry in model.history_] for model in (ours, theirs)]
@@ -185,7 +185,7 @@ def test_a_run_is_prepared_when_its_turn_comes_and_finished_once(room: int, monk
     train_together((lambda number=number: prepare(number)) for number in range(7))
     assert waiting == [number % room for number in range(7)]
     assert [training.run for training in finished] == prepared
-    assert [(training.stage, training.tasks_done) for training in finished] == [(str(k), 5 + k) for k in range(7)]
+    assert [(training.stage, training.steps_done) for training in finished] == [(str(k), 5 + k) for k in range(7)]
     assert all(training.finished for training in finished)
 
 
@@ -228,9 +228,9 @@ def test_no_chunk_is_too_long_or_reaches_across_a_round_and_none_is_left_out() -
         lambda objective=objective, n=n: Run(objective, Optimisation(n, 0.01))
         for objective, n in zip(objectives, lengths, strict=True)
     )
-    for objective, n_tasks in zip(objectives, lengths, strict=True):
+    for objective, n_steps in zip(objectives, lengths, strict=True):
         tasks = [first + k for first, size in objective.chunks for k in range(size)]
-        assert tasks == list(range(n_tasks))
+        assert tasks == list(range(n_steps))
         for first, size in objective.chunks:
             assert 1 <= size <= CHUNK
             if objective.round_size is not None:
@@ -251,8 +251,8 @@ class Before(Hook):
         self.before: list[int] = []
 
     def on_chunk(self, training: Training) -> None:
-        self.before.append(training.tasks_before)
-        assert training.losses[-1] == (training.tasks_done, training.objective.losses[-1])
+        self.before.append(training.steps_before)
+        assert training.losses[-1] == (training.steps_done, training.objective.losses[-1])
 
 
 def test_hooks_and_objective_know_the_last_chunk() -> None:
@@ -271,11 +271,11 @@ def under_way(losses: list[tuple[int, float]]) -> Training:
 def test_a_loss_curve_weighs_chunks_by_their_size() -> None:
     training = under_way([(100, 1.0), (130, 5.0), (230, 2.0), (240, 7.0)])
     assert training.loss_curve(most=4) == [
-        {"tasks": tasks, "loss": loss} for tasks, loss in [(100, 1.0), (130, 5.0), (230, 2.0), (240, 7.0)]
+        {"steps": tasks, "loss": loss} for tasks, loss in [(100, 1.0), (130, 5.0), (230, 2.0), (240, 7.0)]
     ]
     assert training.loss_curve(most=2) == [
-        {"tasks": 130, "loss": pytest.approx((100 * 1.0 + 30 * 5.0) / 130)},
-        {"tasks": 240, "loss": pytest.approx((100 * 2.0 + 10 * 7.0) / 110)},
+        {"steps": 130, "loss": pytest.approx((100 * 1.0 + 30 * 5.0) / 130)},
+        {"steps": 240, "loss": pytest.approx((100 * 2.0 + 10 * 7.0) / 110)},
     ]
     assert under_way([]).loss_curve() == []
 
@@ -287,9 +287,9 @@ def test_a_loss_curve_of_any_length_keeps_the_mean_over_all_tasks(chunks: list[t
     by_task = np.repeat(losses, sizes)
     curve = under_way(list(zip(itertools.accumulate(sizes), losses, strict=True))).loss_curve(most)
     assert len(curve) <= most
-    assert curve[-1]["tasks"] == len(by_task)
-    for before, point in zip([0, *(point["tasks"] for point in curve)], curve, strict=False):
-        assert point["loss"] == pytest.approx(by_task[before : point["tasks"]].mean(), rel=1e-9, abs=1e-9)
+    assert curve[-1]["steps"] == len(by_task)
+    for before, point in zip([0, *(point["steps"] for point in curve)], curve, strict=False):
+        assert point["loss"] == pytest.approx(by_task[before : point["steps"]].mean(), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.usefixtures("three_at_once")
@@ -347,7 +347,7 @@ LENGTHS = {"one": 350, "two": 420, "three": 260, "four": 150}  # a fourth that m
 
 
 def fit_all(data: ZeroShotDataset, folder: Path | None = None, stop_asked: Callable[[], bool] = lambda: False) -> list[CVC]:
-    models = [CVC(**SETTINGS, n_tasks=n, seed=k) for k, n in enumerate(LENGTHS.values())]
+    models = [CVC(**SETTINGS, n_steps=n, seed=k) for k, n in enumerate(LENGTHS.values())]
     hooks = [] if folder is None else [Checkpoints(folder, "a run", seconds=1e9, stop_asked=stop_asked)]
     train_together(
         lambda model=model, stage=stage: model.fitting(data.train.X, data.train.y, data.classes, hooks=hooks, stage=stage)

@@ -19,8 +19,8 @@ class TwoTakeTurns(Objective):
         super().__init__([nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(()))])
         self.seen: list[tuple[float, float]] = []
 
-    def draw(self, first: int, n_tasks: int) -> Draw:
-        return {"rows": torch.zeros(n_tasks, 1, dtype=torch.long), "task": torch.arange(first, first + n_tasks)}
+    def draw(self, first: int, n_steps: int) -> Draw:
+        return {"rows": torch.zeros(n_steps, 1, dtype=torch.long), "task": torch.arange(first, first + n_steps)}
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:
         one, two = self.parameters

@@ -140,7 +140,7 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
                 "feature_scaling='range' cuts features off at 0 and 1, which no linear map does. Train with another one, or "
                 "export the model as ONNX."
             )
-        places = self.seen_places(labels)
+        places = self.seen_indices(labels)
         weights, bias = made_of(self._vectors_of(labels), places)
         bias -= (self.seen_penalty * (places >= 0)).astype(np.float32)
         normalise = made_of.similarity == "cosine" or self.scaling_.kind in ("unit", *CENTRED)

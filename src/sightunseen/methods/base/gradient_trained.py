@@ -24,12 +24,12 @@ DEVICES = ("auto", "cpu", "cuda")
 class GradientTrainedClassifier(ZeroShotClassifier):
     """A method fills in :meth:`_make_networks`, :meth:`_objective` and :meth:`_score_images`.
 
-    It has the settings ``n_tasks``, ``learning_rate``, ``seed`` and ``device``, and may have ``schedule``, ``weight_decay``,
+    It has the settings ``n_steps``, ``learning_rate``, ``seed`` and ``device``, and may have ``schedule``, ``weight_decay``,
     ``clip_norm`` and ``momentum``; a task is whatever one step of its training looks at. After ``fit``: ``networks_`` by
-    name, ``n_tasks_`` trained, ``losses_``, ``curve_`` (what hooks measured) and ``engine_``.
+    name, ``n_steps_`` trained, ``losses_``, ``curve_`` (what hooks measured) and ``engine_``.
     """
 
-    n_tasks: int
+    n_steps: int
     learning_rate: float
     seed: int
     device: str
@@ -89,10 +89,10 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         """What :meth:`fit` trains, ready to be trained; ``training.train_together`` takes many of them."""
         images = self._begin_fit(X, y, classes)
         self._build(images[0])
-        objective = self._objective(self._on_device(images[0]), self._places(self.seen_classes_, images[1]))
+        objective = self._objective(self._on_device(images[0]), self._indices(self.seen_classes_, images[1]))
 
         def finish(training: Training) -> None:
-            self.n_tasks_ = training.tasks_done
+            self.n_steps_ = training.steps_done
             self._end_training(training)
             self._after_fit(*images)
 
@@ -119,7 +119,7 @@ class GradientTrainedClassifier(ZeroShotClassifier):
 
     def _optimisation(self) -> Optimisation:
         return Optimisation(
-            self.n_tasks,
+            self.n_steps,
             self.learning_rate,
             getattr(self, "schedule", "constant"),
             getattr(self, "weight_decay", 0.0),
@@ -134,7 +134,7 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         rng = torch.Generator().manual_seed(derive_seed(self.seed, "first weights"))
         networks = self._make_networks(rng)
         self.networks_ = {name: network.to(self._device) for name, network in networks.items()}
-        self.n_tasks_ = 0
+        self.n_steps_ = 0
 
     def _trained_parameters(self) -> list[nn.Parameter]:
         """Every parameter of the networks, in order."""
@@ -144,7 +144,7 @@ class GradientTrainedClassifier(ZeroShotClassifier):
     def _end_training(self, training: Training) -> None:
         self.losses_, self.curve_, self.engine_ = training.loss_curve(), training.curve, training.engine.name
 
-    def _places(self, labels: Labels, y: Labels) -> Tensor:
+    def _indices(self, labels: Labels, y: Labels) -> Tensor:
         """The place of each y among the sorted labels, (n,)."""
         return torch.as_tensor(np.searchsorted(labels, y), device=self._device)
 
@@ -173,10 +173,10 @@ class GradientTrainedClassifier(ZeroShotClassifier):
             for prefix, network in self.networks_.items()
             for name, tensor in network.state_dict().items()
         }
-        return {**arrays, "n_tasks": np.array(self.n_tasks_)}
+        return {**arrays, "n_steps": np.array(self.n_steps_)}
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._build()
-        self.n_tasks_ = int(arrays["n_tasks"])
+        self.n_steps_ = int(arrays["n_steps"])
         for prefix, network in self.networks_.items():
             network.load_state_dict({name: torch.from_numpy(arrays[f"{prefix}.{name}"]) for name in network.state_dict()})

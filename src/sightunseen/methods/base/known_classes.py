@@ -45,7 +45,7 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
         self.table_.rows_of(labels)
         return labels
 
-    def seen_places(self, labels: Labels) -> NDArray[np.int64]:
+    def seen_indices(self, labels: Labels) -> NDArray[np.int64]:
         """The places of these classes among ``seen_classes_``, (c,); -1 for an unseen one."""
         seen = np.isin(labels, self.seen_classes_)
         return np.where(seen, np.searchsorted(self.seen_classes_, labels), -1)

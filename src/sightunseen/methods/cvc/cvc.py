@@ -15,7 +15,7 @@ from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.classifier import Floats
 from sightunseen.methods.base.gradient_adaptable import GradientAdaptableClassifier
 from sightunseen.methods.cvc.generator import INITIALISATIONS, ClassifierGenerator
-from sightunseen.methods.cvc.inductive import TaskShape, TaskTraining
+from sightunseen.methods.cvc.inductive import EpisodeShape, EpisodicTraining
 from sightunseen.methods.cvc.panels import paper_panels
 from sightunseen.methods.cvc.scores import SIMILARITIES, Score
 from sightunseen.methods.cvc.transductive import Adaptation, SelfTraining
@@ -38,7 +38,7 @@ class CVC(GradientAdaptableClassifier):
     initial_scale : where the learnable scale of the cosine starts (sigma).
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     initialisation : ``he`` or ``normal`` (the authors').
-    n_tasks, classes_per_task, images_per_class : the number of tasks, M and N; M is at most the number of seen classes.
+    n_steps, classes_per_episode, images_per_class : the number of tasks, M and N; M is at most the number of seen classes.
     episodic : False trains on plain mini-batches of M x N images over all seen classes, for the ablation.
     learning_rate, schedule, weight_decay, clip_norm : see :class:`~sightunseen.training.Optimisation`.
     seen_penalty : subtracted from the scores of seen classes; to be chosen on validation classes, never on test data.
@@ -47,7 +47,7 @@ class CVC(GradientAdaptableClassifier):
     """
 
     search_space = {"initial_scale": (20.0, 30.0)}
-    adaptation_space = {"classes_per_task": (32, 64)}
+    adaptation_space = {"classes_per_episode": (32, 64)}
 
     learned_classifiers_: Tensor | None  # (s, d), of seen classes, after adapt
     _known_classifiers: Tensor | None  # (c, d), of all classes, once training is over
@@ -60,8 +60,8 @@ class CVC(GradientAdaptableClassifier):
         initial_scale: float = 30.0,
         semantic_norm: float | str | None = "sqrt",
         initialisation: str = "he",
-        n_tasks: int = 2000,
-        classes_per_task: int = 32,
+        n_steps: int = 2000,
+        classes_per_episode: int = 32,
         images_per_class: int = 4,
         episodic: bool = True,
         learning_rate: float = 1e-3,
@@ -78,8 +78,8 @@ class CVC(GradientAdaptableClassifier):
         self.initial_scale = initial_scale
         self.semantic_norm = semantic_norm
         self.initialisation = initialisation
-        self.n_tasks = n_tasks
-        self.classes_per_task = classes_per_task
+        self.n_steps = n_steps
+        self.classes_per_episode = classes_per_episode
         self.images_per_class = images_per_class
         self.episodic = episodic
         self.learning_rate = learning_rate
@@ -143,7 +143,7 @@ class CVC(GradientAdaptableClassifier):
             self._vectors_on_device(self.seen_classes_),
             self._vectors_on_device(unseen),
             self._on_device(X_seen),
-            self._places(self.seen_classes_, y_seen),
+            self._indices(self.seen_classes_, y_seen),
             self._on_device(X),
             Adaptation(**{"seed": self.seed, **settings}),
             true_indices,
@@ -158,7 +158,7 @@ class CVC(GradientAdaptableClassifier):
         check_choice("similarity", self.similarity, SIMILARITIES)
         check_choice("initialisation", self.initialisation, INITIALISATIONS)
         check_choice("episodic", self.episodic, (True, False))
-        for name in ("hidden", "classes_per_task", "images_per_class"):
+        for name in ("hidden", "classes_per_episode", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
         check_number("initial_scale", self.initial_scale, 0)
 
@@ -175,10 +175,10 @@ class CVC(GradientAdaptableClassifier):
         self.score_ = Score(self.similarity, self.initial_scale)
         return {"generator": self.generator_, "score": self.score_}
 
-    def _objective(self, X: Tensor, places: Tensor) -> TaskTraining:
+    def _objective(self, X: Tensor, places: Tensor) -> EpisodicTraining:
         vectors = self._vectors_on_device(self.seen_classes_)
-        shape = TaskShape(self.classes_per_task, self.images_per_class, self.episodic)
-        return TaskTraining(self.generator_, self.score_, vectors, X, places, shape, self.seed)
+        shape = EpisodeShape(self.classes_per_episode, self.images_per_class, self.episodic)
+        return EpisodicTraining(self.generator_, self.score_, vectors, X, places, shape, self.seed)
 
     def _after_fit(self, X: Floats, y: Labels) -> None:
         self._remember_images(X, y)

@@ -11,19 +11,19 @@ from sightunseen.methods.cvc.generator import ClassifierGenerator
 from sightunseen.methods.cvc.losses import cross_entropy
 from sightunseen.methods.cvc.scores import Score
 from sightunseen.training import Draw, FusedForm, Objective
-from sightunseen.training.episodes import ClassImages, draw_batches, draw_tasks
+from sightunseen.training.episodes import ClassImages, draw_batches, draw_episodes
 
 
 @dataclass(frozen=True)
-class TaskShape:
+class EpisodeShape:
     """M, N, and whether there are tasks at all: without, mini-batches of M x N images over all classes."""
 
-    classes_per_task: int
+    classes_per_episode: int
     images_per_class: int
     episodic: bool
 
 
-class TaskTraining(Objective):
+class EpisodicTraining(Objective):
     """Lines 1 to 3: draw a task, generate the classifiers of its classes, classify its images.
 
     Parameters
@@ -41,7 +41,7 @@ class TaskTraining(Objective):
         vectors: Tensor,
         features: Tensor,
         places: Tensor,
-        shape: TaskShape,
+        shape: EpisodeShape,
         seed: int,
         projection: nn.Module | None = None,
     ) -> None:
@@ -54,14 +54,14 @@ class TaskTraining(Objective):
         if shape.episodic:
             self.images.warn_of_small_classes(shape.images_per_class)
 
-    def draw(self, first: int, n_tasks: int) -> Draw:
+    def draw(self, first: int, n_steps: int) -> Draw:
         """Line 1: classes, images of each, and local labels."""
-        per_task, per_class = self.shape.classes_per_task, self.shape.images_per_class
+        per_episode, per_class = self.shape.classes_per_episode, self.shape.images_per_class
         if self.shape.episodic:
-            return draw_tasks(self.images, first, n_tasks, per_task, per_class, self.seed)
+            return draw_episodes(self.images, first, n_steps, per_episode, per_class, self.seed)
         n_classes, device = len(self.vectors), self.features.device
-        rows = draw_batches(len(self.features), first, n_tasks, per_task * per_class, self.seed, device)
-        classes = torch.arange(n_classes, device=device).expand(n_tasks, n_classes)
+        rows = draw_batches(len(self.features), first, n_steps, per_episode * per_class, self.seed, device)
+        classes = torch.arange(n_classes, device=device).expand(n_steps, n_classes)
         return {"classes": classes, "rows": rows, "labels": self.places[rows]}
 
     def loss(self, task: Mapping[str, Tensor]) -> Tensor:

@@ -16,16 +16,16 @@ class Preset:
     semantics: str | None = None
 
 
-def _paper(weight_decay: float, classes_per_task: int = 32) -> Preset:
+def _paper(weight_decay: float, classes_per_episode: int = 32) -> Preset:
     """Section 4.2 of the paper; what it leaves out (first weights, scale, clipping, raw attributes) as in the authors' code."""
     optimisation = {"learning_rate": 1e-5, "schedule": "constant", "weight_decay": weight_decay}
-    tasks = {"classes_per_task": classes_per_task, "images_per_class": 4}
+    tasks = {"classes_per_episode": classes_per_episode, "images_per_class": 4}
     return Preset(
         settings={
             **optimisation,
             **tasks,
             "clip_norm": 1.0,
-            "n_tasks": 1_000_000,
+            "n_steps": 1_000_000,
             "hidden": 1600,
             "output": "relu",
             "initial_scale": 10.0,
@@ -36,7 +36,7 @@ def _paper(weight_decay: float, classes_per_task: int = 32) -> Preset:
             **optimisation,
             **tasks,
             "rounds": 50,
-            "tasks_per_round": 10_000,
+            "steps_per_round": 10_000,
             "peakiness": "probability",
             "threshold": 1.2,
             "best_per_class": 0,
@@ -55,7 +55,7 @@ PRESETS: dict[str, Preset] = {
     "paper-awa2": _paper(1e-3),
     "paper-cub": _paper(1e-3),
     "paper-sun": _paper(1e-5),
-    "paper-apy": _paper(1e-4, classes_per_task=16),
+    "paper-apy": _paper(1e-4, classes_per_episode=16),
 }
 
 

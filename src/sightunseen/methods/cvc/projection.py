@@ -11,7 +11,7 @@ from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.methods.base.classifier import Floats
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
-from sightunseen.methods.cvc.inductive import TaskShape, TaskTraining
+from sightunseen.methods.cvc.inductive import EpisodeShape, EpisodicTraining
 from sightunseen.methods.cvc.panels import paper_panels
 from sightunseen.methods.cvc.scores import SIMILARITIES, Score
 from sightunseen.methods.shared.networks import Perceptron
@@ -34,7 +34,7 @@ class Projection(GradientTrainedClassifier):
         classes of CUB.
     similarity, initial_scale : ``cosine``, with a learnable scale that starts here, or ``dot``.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_tasks, classes_per_task, images_per_class : the number of tasks, and the classes and images of each in one.
+    n_steps, classes_per_episode, images_per_class : the number of tasks, and the classes and images of each in one.
     episodic : False trains on plain mini-batches of as many images over all seen classes.
     learning_rate, schedule, weight_decay, clip_norm : see :class:`~sightunseen.training.Optimisation`.
     seen_penalty : subtracted from the scores of seen classes.
@@ -52,8 +52,8 @@ class Projection(GradientTrainedClassifier):
         similarity: str = "cosine",
         initial_scale: float = 30.0,
         semantic_norm: float | str | None = "sqrt",
-        n_tasks: int = 2000,
-        classes_per_task: int = 32,
+        n_steps: int = 2000,
+        classes_per_episode: int = 32,
         images_per_class: int = 4,
         episodic: bool = True,
         learning_rate: float = 1e-3,
@@ -70,8 +70,8 @@ class Projection(GradientTrainedClassifier):
         self.similarity = similarity
         self.initial_scale = initial_scale
         self.semantic_norm = semantic_norm
-        self.n_tasks = n_tasks
-        self.classes_per_task = classes_per_task
+        self.n_steps = n_steps
+        self.classes_per_episode = classes_per_episode
         self.images_per_class = images_per_class
         self.episodic = episodic
         self.learning_rate = learning_rate
@@ -89,7 +89,7 @@ class Projection(GradientTrainedClassifier):
         check_choice("output", self.output, OUTPUTS)
         check_choice("similarity", self.similarity, SIMILARITIES)
         check_choice("episodic", self.episodic, (True, False))
-        for name in ("hidden", "classes_per_task", "images_per_class"):
+        for name in ("hidden", "classes_per_episode", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
         check_number("initial_scale", self.initial_scale, 0)
 
@@ -115,11 +115,11 @@ class Projection(GradientTrainedClassifier):
         self.score_ = Score(self.similarity, self.initial_scale)
         return {"images": images, "classes": classes, "score": self.score_}
 
-    def _objective(self, X: Tensor, places: Tensor) -> TaskTraining:
+    def _objective(self, X: Tensor, places: Tensor) -> EpisodicTraining:
         vectors = self._vectors_on_device(self.seen_classes_)
-        shape = TaskShape(self.classes_per_task, self.images_per_class, self.episodic)
+        shape = EpisodeShape(self.classes_per_episode, self.images_per_class, self.episodic)
         images, classes = self.networks_["images"], self.networks_["classes"]
-        return TaskTraining(classes, self.score_, vectors, X, places, shape, self.seed, projection=images)
+        return EpisodicTraining(classes, self.score_, vectors, X, places, shape, self.seed, projection=images)
 
     def _image_points(self, X: Tensor) -> Tensor:
         points: Tensor = self.networks_["images"](X)  # (n, k)

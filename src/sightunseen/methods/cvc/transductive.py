@@ -28,22 +28,22 @@ class Adaptation:
 
     Parameters
     ----------
-    rounds, tasks_per_round : N_r, N_i.
+    rounds, steps_per_round : N_r, N_i.
     peakiness : what Eq. 5 takes the ratio of: ``probability`` (the paper) or ``score`` (the authors' code, stricter).
     threshold : gamma; an image is trusted if its best value exceeds gamma times its second best.
     best_per_class : this many best images of every unseen class are trusted besides, as in the authors' code.
     loss, q : ``gxe`` with its q, or ``xe``, on the unseen side.
-    classes_per_task, images_per_class : M of the seen side, and N of both; the unseen side has all its classes.
+    classes_per_episode, images_per_class : M of the seen side, and N of both; the unseen side has all its classes.
     """
 
     rounds: int = 10
-    tasks_per_round: int = 100
+    steps_per_round: int = 100
     peakiness: str = "score"
     threshold: float = 1.1
     best_per_class: int = 10
     loss: str = "gxe"
     q: float = 0.5
-    classes_per_task: int = 64
+    classes_per_episode: int = 64
     images_per_class: int = 4
     learning_rate: float = 2e-3
     schedule: str = "constant"
@@ -54,7 +54,7 @@ class Adaptation:
     def __post_init__(self) -> None:
         check_choice("peakiness", self.peakiness, ("probability", "score"))
         check_choice("loss", self.loss, ("gxe", "xe"))
-        for name in ("rounds", "tasks_per_round", "classes_per_task", "images_per_class"):
+        for name in ("rounds", "steps_per_round", "classes_per_episode", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
         check_whole("best_per_class", self.best_per_class, 0)
         check_whole("seed", self.seed, 0)
@@ -68,7 +68,7 @@ class Adaptation:
     def optimisation(self) -> Optimisation:
         """The same, for the training loop."""
         return Optimisation(
-            self.rounds * self.tasks_per_round, self.learning_rate, self.schedule, self.weight_decay, self.clip_norm
+            self.rounds * self.steps_per_round, self.learning_rate, self.schedule, self.weight_decay, self.clip_norm
         )
 
 
@@ -121,9 +121,9 @@ class SelfTraining(Objective):
     ----------
     generator, score : of the inductive model; they are trained further.
     seen_vectors, unseen_vectors : (s, a) and (u, a).
-    seen_features, seen_places : (n, d) with the place of each image's class among the seen ones, (n,).
+    seen_features, seen_indices : (n, d) with the place of each image's class among the seen ones, (n,).
     unlabelled : (m, d).
-    true_places : places among the unseen classes, (m,), for analysis only: they reach ``notes`` and nothing else.
+    true_indices : places among the unseen classes, (m,), for analysis only: they reach ``notes`` and nothing else.
     """
 
     def __init__(
@@ -133,10 +133,10 @@ class SelfTraining(Objective):
         seen_vectors: Tensor,
         unseen_vectors: Tensor,
         seen_features: Tensor,
-        seen_places: Tensor,
+        seen_indices: Tensor,
         unlabelled: Tensor,
         adaptation: Adaptation,
-        true_places: NDArray[np.int64] | None = None,
+        true_indices: NDArray[np.int64] | None = None,
     ) -> None:
         with torch.no_grad():
             self.seen_classifiers = nn.Parameter(generator(seen_vectors))  # line 2: W_s = f(A_s), from here on free
@@ -148,27 +148,27 @@ class SelfTraining(Objective):
         self.first_unlabelled = len(seen_features)
         self.adaptation = adaptation
         self.seed = derive_seed(adaptation.seed, "self-training")
-        self.true_places = true_places
-        self.round_size = adaptation.tasks_per_round
-        self.images = ClassImages.of(seen_places)
+        self.true_indices = true_indices
+        self.round_size = adaptation.steps_per_round
+        self.images = ClassImages.of(seen_indices)
         self.images.warn_of_small_classes(adaptation.images_per_class)
-        self.classes_per_task = min(adaptation.classes_per_task, len(seen_vectors))
+        self.classes_per_episode = min(adaptation.classes_per_episode, len(seen_vectors))
         self.pseudo_labels = np.full(len(unlabelled), -1)
         self._round_loss = 0.0  # summed over the tasks of the round under way
         self._start_round()
 
-    def draw(self, first: int, n_tasks: int) -> Draw:
+    def draw(self, first: int, n_steps: int) -> Draw:
         """Line 6: T_s of M seen classes, then T_u of every unseen class in the pool; N images of each."""
         size, device, n_seen = self.adaptation.images_per_class, self.features.device, len(self.seen_classifiers)
-        seen = draw_classes(n_seen, first, n_tasks, self.classes_per_task, self.seed, device)
+        seen = draw_classes(n_seen, first, n_steps, self.classes_per_episode, self.seed, device)
         seen_rows = draw_images(self.images, seen, first, size, self.seed)
         labels = torch.as_tensor(self.pool.labels, device=device)
         unseen, grouped = torch.unique(labels), ClassImages.of(labels)
-        drawn = torch.arange(len(unseen), device=device).expand(n_tasks, -1)
+        drawn = torch.arange(len(unseen), device=device).expand(n_steps, -1)
         pool_rows = draw_images(grouped, drawn, first, size, derive_seed(self.seed, "pool"))
         unseen_rows = self.first_unlabelled + torch.as_tensor(self.pool.rows, device=device)[pool_rows]
         return {
-            "classes": torch.arange(len(self.unseen_vectors), device=device).expand(n_tasks, -1),
+            "classes": torch.arange(len(self.unseen_vectors), device=device).expand(n_steps, -1),
             "rows": torch.cat([seen_rows, unseen_rows], dim=1).flatten(1),
             "labels": torch.cat([seen, n_seen + unseen[drawn]], dim=1).repeat_interleave(size, dim=1),
         }
@@ -188,7 +188,7 @@ class SelfTraining(Objective):
     @property
     def n_seen_images(self) -> int:
         """Images of T_s."""
-        return self.classes_per_task * self.adaptation.images_per_class
+        return self.classes_per_episode * self.adaptation.images_per_class
 
     def fused_form(self) -> FusedForm | None:
         """Cosine scores of free and generated classifiers."""
@@ -200,14 +200,14 @@ class SelfTraining(Objective):
         free, plain = self.seen_classifiers, self.n_seen_images
         return FusedForm(layers, generator.rectify, self.score.scale, vectors, self.features, free, plain, q)
 
-    def after_chunk(self, tasks_done: int, n_tasks: int, loss: float) -> None:
+    def after_chunk(self, steps_done: int, n_steps: int, loss: float) -> None:
         """At the end of a round, note its loss; before the next one, choose the trusted images anew."""
-        self._round_loss += n_tasks * loss
-        if tasks_done % self.adaptation.tasks_per_round:
+        self._round_loss += n_steps * loss
+        if steps_done % self.adaptation.steps_per_round:
             return
-        self.notes[-1]["loss"] = self._round_loss / self.adaptation.tasks_per_round
+        self.notes[-1]["loss"] = self._round_loss / self.adaptation.steps_per_round
         self._round_loss = 0.0
-        if tasks_done < self.adaptation.rounds * self.adaptation.tasks_per_round:
+        if steps_done < self.adaptation.rounds * self.adaptation.steps_per_round:
             self._start_round()
 
     def memory(self) -> dict[str, Tensor]:
@@ -241,6 +241,6 @@ class SelfTraining(Objective):
         changed = int((labels != self.pseudo_labels).sum())
         self.pseudo_labels = labels
         entry: dict[str, Any] = {"round": len(self.notes) + 1, "pool": len(self.pool.rows), "changed_labels": changed}
-        if self.true_places is not None:
-            entry["pool_accuracy"] = float(np.mean(self.true_places[self.pool.rows] == self.pool.labels))
+        if self.true_indices is not None:
+            entry["pool_accuracy"] = float(np.mean(self.true_indices[self.pool.rows] == self.pool.labels))
         self.notes.append(entry)

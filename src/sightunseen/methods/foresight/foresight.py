@@ -166,7 +166,7 @@ class Foresight(AdaptableClassifier):
         self.generator_ = generator.followed_by(basis)  # what it foretells lies in the span of the means
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
-        weights, bias = self.classifier_map()(self._vectors_of(labels), self.seen_places(labels))
+        weights, bias = self.classifier_map()(self._vectors_of(labels), self.seen_indices(labels))
         return lambda X: np.asarray(X @ weights.T + bias)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:

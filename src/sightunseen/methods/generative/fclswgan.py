@@ -100,10 +100,10 @@ class FCLSWGAN(GradientTrainedClassifier):
     hidden : width of the hidden layer of generator and critic (the paper's: 4096).
     noise_size : length of z (the paper's: as many as attributes).
     n_synthesised : features synthesised an unseen class.
-    classifier_tasks : mini-batches that each softmax classifier is trained on.
+    classifier_steps : mini-batches that each softmax classifier is trained on.
     critic_steps, gradient_penalty : steps of the critic for each of the generator, and lambda.
     classification_weight : beta.
-    n_tasks, batch_size : steps of critic and generator together, and images in each.
+    n_steps, batch_size : steps of critic and generator together, and images in each.
     learning_rate, schedule, momentum : see :class:`~sightunseen.training.Optimisation`.
     semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
     seen_penalty : subtracted from the scores of seen classes.
@@ -119,11 +119,11 @@ class FCLSWGAN(GradientTrainedClassifier):
         hidden: int = 512,
         noise_size: int = 312,
         n_synthesised: int = 100,
-        classifier_tasks: int = 600,
+        classifier_steps: int = 600,
         critic_steps: int = 5,
         gradient_penalty: float = 10.0,
         classification_weight: float = 0.1,
-        n_tasks: int = 2400,
+        n_steps: int = 2400,
         batch_size: int = 64,
         learning_rate: float = 4e-4,
         schedule: str = "constant",
@@ -136,11 +136,11 @@ class FCLSWGAN(GradientTrainedClassifier):
         self.hidden = hidden
         self.noise_size = noise_size
         self.n_synthesised = n_synthesised
-        self.classifier_tasks = classifier_tasks
+        self.classifier_steps = classifier_steps
         self.critic_steps = critic_steps
         self.gradient_penalty = gradient_penalty
         self.classification_weight = classification_weight
-        self.n_tasks = n_tasks
+        self.n_steps = n_steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.schedule = schedule
@@ -153,7 +153,7 @@ class FCLSWGAN(GradientTrainedClassifier):
     def check_settings(self) -> None:
         """Refuse settings that cannot be meant; ``fit`` does so first."""
         super().check_settings()
-        for name in ("hidden", "noise_size", "n_synthesised", "classifier_tasks", "critic_steps", "batch_size"):
+        for name in ("hidden", "noise_size", "n_synthesised", "classifier_steps", "critic_steps", "batch_size"):
             check_whole(name, getattr(self, name), 1)
         for name in ("gradient_penalty", "classification_weight"):
             check_number(name, getattr(self, name), 0)
@@ -182,7 +182,7 @@ class FCLSWGAN(GradientTrainedClassifier):
         with torch.no_grad():  # start where the images are, so that no ReLU is dead from the start
             linear_layers(self.generator_)[-1].bias.copy_(X.mean(dim=0))
         n_seen, seed = len(self.seen_classes_), derive_seed(self.seed, "seen classes")
-        softmax = train_softmax(X, places, n_seen, seed, self.classifier_tasks)
+        softmax = train_softmax(X, places, n_seen, seed, self.classifier_steps)
         vectors = self._vectors_on_device(self.seen_classes_)
         return AdversarialTraining(self, softmax, vectors, X, places)
 
@@ -201,12 +201,12 @@ class FCLSWGAN(GradientTrainedClassifier):
         if among not in self._known or self._known[among][0] != state:
             unseen = self.unseen_classes_
             features = [self._synthesised(unseen)] if len(unseen) else []
-            places = [self._places(labels, np.repeat(unseen, self.n_synthesised))]
+            places = [self._indices(labels, np.repeat(unseen, self.n_synthesised))]
             if among == "all":
                 features.append(self._images.to(torch.float32))
-                places.append(self._places(labels, self.seen_classes_)[self._places_of_images])
+                places.append(self._indices(labels, self.seen_classes_)[self._places_of_images])
             seed = derive_seed(self.seed, among)
-            softmax = train_softmax(torch.cat(features), torch.cat(places), len(labels), seed, self.classifier_tasks)
+            softmax = train_softmax(torch.cat(features), torch.cat(places), len(labels), seed, self.classifier_steps)
             self._known[among] = state, softmax
         return self._known[among][1]
 
@@ -216,7 +216,7 @@ class FCLSWGAN(GradientTrainedClassifier):
     def _prepare(self, labels: Labels) -> Softmax:
         among = "all" if np.isin(labels, self.seen_classes_).any() else "unseen"
         weight, bias = self._softmax(among)
-        columns = self._places(self.candidates(among), labels)
+        columns = self._indices(self.candidates(among), labels)
         return weight[columns], bias[columns]
 
     def _score_images(self, X: Tensor, prepared: Softmax) -> Tensor:

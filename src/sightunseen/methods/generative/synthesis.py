@@ -70,9 +70,9 @@ class SoftmaxTraining(BatchObjective):
 
 
 def train_softmax(
-    features: Tensor, places: Tensor, n_classes: int, seed: int, n_tasks: int, batch_size: int = 256
+    features: Tensor, places: Tensor, n_classes: int, seed: int, n_steps: int, batch_size: int = 256
 ) -> tuple[Tensor, Tensor]:
-    """Weights (c, d) and biases (c,) of softmax regression, by ``n_tasks`` mini-batches."""
+    """Weights (c, d) and biases (c,) of softmax regression, by ``n_steps`` mini-batches."""
     # Around their mean, which would otherwise drown what tells features apart.
     mean = features.mean(dim=0)
     centred = features - mean
@@ -80,6 +80,6 @@ def train_softmax(
     # A step of Adam moves every weight by about its learning rate, and so a score by that times the sum of the features.
     size = float(centred.abs().sum(dim=1).mean())
     with torch.enable_grad():
-        train(Run(objective, Optimisation(n_tasks, STEP / max(size, 1.0), schedule="cosine")))
+        train(Run(objective, Optimisation(n_steps, STEP / max(size, 1.0), schedule="cosine")))
     weight = objective.weight.detach()
     return weight, objective.bias.detach() - weight @ mean

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from sightunseen.core.randomness import derive_seed
 from sightunseen.training import Draw, Objective
-from sightunseen.training.episodes import ClassImages, draw_batches, draw_tasks
+from sightunseen.training.episodes import ClassImages, draw_batches, draw_episodes
 
 
-class TaskObjective(Objective):
+class EpisodeObjective(Objective):
     """Draws tasks; a method fills in ``loss``.
 
     A task has ``classes`` (M,), places among the seen classes; ``rows`` (M * N,), images, those of a class side by side; and
@@ -21,7 +21,7 @@ class TaskObjective(Objective):
     networks : what is trained.
     vectors : (s, a), of the seen classes.
     features, places : (n, d) with the place of each image's class among the seen ones, (n,).
-    classes_per_task, images_per_class : M and N.
+    classes_per_episode, images_per_class : M and N.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class TaskObjective(Objective):
         vectors: Tensor,
         features: Tensor,
         places: Tensor,
-        classes_per_task: int,
+        classes_per_episode: int,
         images_per_class: int,
         seed: int,
     ) -> None:
@@ -38,12 +38,12 @@ class TaskObjective(Objective):
         super().__init__([parameter for network in self.networks for parameter in network.parameters()])
         self.vectors, self.features = vectors, features
         self.images = ClassImages.of(places)
-        self.classes_per_task, self.images_per_class = classes_per_task, images_per_class
+        self.classes_per_episode, self.images_per_class = classes_per_episode, images_per_class
         self.seed = derive_seed(seed, "tasks")
 
-    def draw(self, first: int, n_tasks: int) -> Draw:
+    def draw(self, first: int, n_steps: int) -> Draw:
         """Classes, images of each, and local labels."""
-        return draw_tasks(self.images, first, n_tasks, self.classes_per_task, self.images_per_class, self.seed)
+        return draw_episodes(self.images, first, n_steps, self.classes_per_episode, self.images_per_class, self.seed)
 
 
 class BatchObjective(Objective):
@@ -63,9 +63,9 @@ class BatchObjective(Objective):
         self.features, self.places = features, places
         self.batch_size, self.seed = batch_size, seed
 
-    def draw(self, first: int, n_tasks: int) -> Draw:
+    def draw(self, first: int, n_steps: int) -> Draw:
         """Images of each mini-batch."""
-        return {"rows": draw_batches(len(self.features), first, n_tasks, self.batch_size, self.seed, self.features.device)}
+        return {"rows": draw_batches(len(self.features), first, n_steps, self.batch_size, self.seed, self.features.device)}
 
 
 class TurnObjective(BatchObjective):
@@ -73,7 +73,7 @@ class TurnObjective(BatchObjective):
 
     alike = False
 
-    def draw(self, first: int, n_tasks: int) -> Draw:
+    def draw(self, first: int, n_steps: int) -> Draw:
         """Images of each mini-batch, and its number."""
-        numbers = torch.arange(first, first + n_tasks, device=self.features.device)
-        return {**super().draw(first, n_tasks), "task": numbers}
+        numbers = torch.arange(first, first + n_steps, device=self.features.device)
+        return {**super().draw(first, n_steps), "task": numbers}

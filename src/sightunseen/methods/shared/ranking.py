@@ -86,7 +86,7 @@ class RankingClassifier(GradientTrainedClassifier):
         margin: float = 1.0,
         feature_scaling: str = "unit",
         semantic_norm: float | str | None = "sqrt",
-        n_tasks: int = 1000,
+        n_steps: int = 1000,
         batch_size: int = 64,
         learning_rate: float = 5e-4,
         schedule: str = "cosine",
@@ -98,7 +98,7 @@ class RankingClassifier(GradientTrainedClassifier):
         self.margin = margin
         self.feature_scaling = feature_scaling
         self.semantic_norm = semantic_norm
-        self.n_tasks = n_tasks
+        self.n_steps = n_steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.schedule = schedule

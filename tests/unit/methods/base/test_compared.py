@@ -7,7 +7,7 @@ from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods import ALE, CVC, DEM, DEVISE, ESZSL, LATEM, SAE, SJE, Foresight, Projection, ZeroShotClassifier
 
-QUICK = {"n_tasks": 20, "device": "cpu"}
+QUICK = {"n_steps": 20, "device": "cpu"}
 SPACES = {
     "CVC": CVC(hidden=16, seen_penalty=0.5, **QUICK),
     "CVC, dot": CVC(hidden=16, similarity="dot", **QUICK),
@@ -59,7 +59,7 @@ def test_scores_follow_from_the_points(name: str, small_world: ZeroShotDataset) 
 
 def test_points_of_an_adapted_model_are_those_of_its_learned_classifiers(small_world: ZeroShotDataset) -> None:
     model = fitted(SPACES["CVC"], small_world)
-    adapted = model.adapt(small_world.test_unseen.X, rounds=1, tasks_per_round=10)
+    adapted = model.adapt(small_world.test_unseen.X, rounds=1, steps_per_round=10)
     X = small_world.test_seen.X[:20]
     images, classes = adapted.compared(X, "seen")
     found = adapted.decision_function(X, "seen")
@@ -70,7 +70,7 @@ def test_points_of_an_adapted_model_are_those_of_its_learned_classifiers(small_w
 def test_what_compares_otherwise_says_so(small_world: ZeroShotDataset) -> None:
     X = small_world.test_unseen.X
     propagating = fitted(ALE(**QUICK), small_world).adapt(X)
-    several_maps = fitted(LATEM(n_tasks=5, device="cpu"), small_world)
+    several_maps = fitted(LATEM(n_steps=5, device="cpu"), small_world)
     for model in (propagating, several_maps, fitted(SAE(), small_world)):
         with pytest.raises(SettingsError, match=f"{type(model).__name__} has no joint embedding"):
             model.compared(X, None)

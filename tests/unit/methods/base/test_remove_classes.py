@@ -11,10 +11,10 @@ from sightunseen.core.errors import DataError
 from sightunseen.methods import CVC, ESZSL, GFZSL, SSE, ZeroShotClassifier, load_model
 
 METHODS = {
-    "CVC": CVC(hidden=16, n_tasks=20, device="cpu"),
+    "CVC": CVC(hidden=16, n_steps=20, device="cpu"),
     "ESZSL": ESZSL(),
     "GFZSL": GFZSL(),
-    "SSE": SSE(n_tasks=20, device="cpu"),
+    "SSE": SSE(n_steps=20, device="cpu"),
 }
 
 

@@ -24,15 +24,15 @@ def test_there_is_a_preset_for_each_of_the_papers_data_sets_and_a_fast_one() -> 
 
 @pytest.mark.parametrize("name", PAPER)
 def test_training_is_that_of_section_4_2(name: str) -> None:
-    decay, classes_per_task = PAPER[name]
+    decay, classes_per_episode = PAPER[name]
     stated = {
         "hidden": 1600,
         "output": "relu",
         "learning_rate": 1e-5,
         "schedule": "constant",
         "weight_decay": decay,
-        "n_tasks": 1_000_000,
-        "classes_per_task": classes_per_task,
+        "n_steps": 1_000_000,
+        "classes_per_episode": classes_per_episode,
         "images_per_class": 4,
     }
     model = CVC(**preset(name).settings)
@@ -45,10 +45,10 @@ def test_training_is_that_of_section_4_2(name: str) -> None:
 @pytest.mark.parametrize("name", PAPER)
 def test_adapting_is_that_of_section_4_2(name: str) -> None:
     """50 updates of the pseudo labels (N_r), one every 10,000 iterations (N_i), gamma 1.2, q 0.5; the rest as in training."""
-    decay, classes_per_task = PAPER[name]
+    decay, classes_per_episode = PAPER[name]
     stated = {
         "rounds": 50,
-        "tasks_per_round": 10_000,
+        "steps_per_round": 10_000,
         "threshold": 1.2,
         "q": 0.5,
         "loss": "gxe",
@@ -57,7 +57,7 @@ def test_adapting_is_that_of_section_4_2(name: str) -> None:
         "learning_rate": 1e-5,
         "schedule": "constant",
         "weight_decay": decay,
-        "classes_per_task": classes_per_task,
+        "classes_per_episode": classes_per_episode,
         "images_per_class": 4,
     }
     found = dataclasses.asdict(Adaptation(**preset(name).adaptation))

@@ -21,7 +21,7 @@ def world() -> ZeroShotDataset:
 
 
 def fitted(world: ZeroShotDataset, **settings: object) -> Projection:
-    settings = {"hidden": 7, "n_tasks": 5, "classes_per_task": 3, "images_per_class": 2, "device": "cpu", **settings}
+    settings = {"hidden": 7, "n_steps": 5, "classes_per_episode": 3, "images_per_class": 2, "device": "cpu", **settings}
     return Projection(**settings).fit(world.train.X, world.train.y, world.classes)
 
 
@@ -59,7 +59,7 @@ def test_the_loss_is_the_cross_entropy_of_the_scores_of_the_tasks_classes(
 ) -> None:
     model = fitted(world, space=space, similarity=similarity, episodic=episodic)
     X, y = world.train.X, world.train.y
-    objective = model._objective(torch.tensor(X), model._places(world.seen, y))
+    objective = model._objective(torch.tensor(X), model._indices(world.seen, y))
     task = {name: array[0] for name, array in objective.draw(0, 1).items()}
     classes = world.seen[task["classes"].numpy()]
     assert len(classes) == (3 if episodic else 8)
@@ -95,13 +95,13 @@ def test_the_space_between_has_half_the_visual_dimension(world: ZeroShotDataset)
     X, y = world.train.X, world.train.y
     assert fitted(world, space="between").compared(X, "unseen")[0].shape == (len(X), 5)
     assert fitted(world).compared(X, "unseen")[1].shape == (3, 6)
-    narrow = Projection("between", hidden=4, n_tasks=2, device="cpu").fit(X[:, :1], y, world.classes)
+    narrow = Projection("between", hidden=4, n_steps=2, device="cpu").fit(X[:, :1], y, world.classes)
     assert narrow.compared(X[:, :1], "seen")[1].shape == (8, 1)
 
 
 @pytest.mark.parametrize("space", ["attributes", "between"])
 def test_all_of_it_is_trained(space: str, world: ZeroShotDataset) -> None:
-    short, long = fitted(world, space=space, n_tasks=1), fitted(world, space=space, n_tasks=3)
+    short, long = fitted(world, space=space, n_steps=1), fitted(world, space=space, n_steps=3)
     for name, network in short.networks_.items():
         for before, after in zip(network.parameters(), long.networks_[name].parameters(), strict=True):
             assert not torch.equal(before, after), name

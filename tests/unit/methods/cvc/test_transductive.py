@@ -17,12 +17,12 @@ from sightunseen.methods.cvc.transductive import Adaptation
 from sightunseen.pipeline import AdaptationSpecification, adapt
 from sightunseen.selection.evaluation import evaluate
 
-QUICK = {"rounds": 3, "tasks_per_round": 20, "best_per_class": 5}
+QUICK = {"rounds": 3, "steps_per_round": 20, "best_per_class": 5}
 
 
 @pytest.fixture(scope="module")
 def model(small_world: ZeroShotDataset) -> CVC:
-    settings = {"hidden": 32, "n_tasks": 100, "learning_rate": 1e-2, "seen_penalty": 1.0, "device": "cpu"}
+    settings = {"hidden": 32, "n_steps": 100, "learning_rate": 1e-2, "seen_penalty": 1.0, "device": "cpu"}
     return CVC(**settings).fit(small_world.train.X, small_world.train.y, small_world.classes)
 
 
@@ -161,7 +161,7 @@ def test_history_tells_of_every_round(model: CVC, small_world: ZeroShotDataset) 
 def test_pool_accuracy_is_the_share_of_right_pseudo_labels(model: CVC, small_world: ZeroShotDataset) -> None:
     X, y = small_world.test_unseen.X, small_world.test_unseen.y
     adapted = model.adapt(
-        X, true_labels=y, rounds=1, tasks_per_round=1, peakiness="probability", threshold=1.0, best_per_class=0
+        X, true_labels=y, rounds=1, steps_per_round=1, peakiness="probability", threshold=1.0, best_per_class=0
     )
     right = [guess == truth for guess, truth in zip(model.predict(X, "unseen").tolist(), y.tolist(), strict=True)]
     assert adapted.history_[0]["pool"] == len(y)  # a best class always exceeds the second
@@ -252,8 +252,8 @@ def test_unlabelled_images_are_checked(X: np.ndarray, model: CVC) -> None:
     ("name", "value"),
     [
         ("rounds", 0),
-        ("tasks_per_round", 0),
-        ("classes_per_task", 0),
+        ("steps_per_round", 0),
+        ("classes_per_episode", 0),
         ("images_per_class", 0),
         ("peakiness", "entropy"),
         ("threshold", 0.99),

@@ -18,7 +18,7 @@ def small_training(**settings: float) -> tuple[FCLSWGAN, AdversarialTraining, di
     rng = np.random.default_rng(0)
     X, y = rng.random((9, 4)).astype(np.float32), np.repeat(["a", "b", "c"], 3)
     table = ClassTable(["a", "b", "c", "d"], rng.random((4, 3)))
-    sizes = {"hidden": 5, "noise_size": 2, "batch_size": 6, "critic_steps": 2, "n_tasks": 3, "classifier_tasks": 3}
+    sizes = {"hidden": 5, "noise_size": 2, "batch_size": 6, "critic_steps": 2, "n_steps": 3, "classifier_steps": 3}
     method = FCLSWGAN(device="cpu", **sizes, **settings).fit(X, y, table)
     for network in method.networks_.values():
         network.double()
@@ -119,7 +119,7 @@ def test_the_softmax_classifier_separates_what_can_be_separated() -> None:
     rng = torch.Generator().manual_seed(0)
     places = torch.arange(300) % 3
     features = torch.eye(3)[places] + 0.1 * torch.randn(300, 3, generator=rng)
-    weight, bias = train_softmax(features, places, 3, seed=0, n_tasks=100)
+    weight, bias = train_softmax(features, places, 3, seed=0, n_steps=100)
     assert torch.equal((features @ weight.T + bias).argmax(dim=1), places)
 
 
@@ -139,8 +139,8 @@ def test_in_the_plane_the_generator_finds_the_means_of_the_classes() -> None:
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(4), 40)
     X = np.array([[0.2, 0.2], [0.8, 0.3], [0.3, 0.8], [0.7, 0.9]])[y] + 0.05 * rng.standard_normal((160, 2))
-    settings = {"hidden": 32, "noise_size": 2, "n_synthesised": 50, "classifier_tasks": 20, "learning_rate": 5e-3}
-    method = InThePlane(n_tasks=900, critic_steps=2, classification_weight=0.01, device="cpu", **settings).fit(X, y)
+    settings = {"hidden": 32, "noise_size": 2, "n_synthesised": 50, "classifier_steps": 20, "learning_rate": 5e-3}
+    method = InThePlane(n_steps=900, critic_steps=2, classification_weight=0.01, device="cpu", **settings).fit(X, y)
     found = method.synthesised(method.classes_).reshape(4, 50, 2).mean(axis=1)
     means = np.stack([method._features(X)[y == label].mean(axis=0) for label in range(4)])
     np.testing.assert_allclose(found, means, atol=0.2)  # the nearest two are 0.5 apart

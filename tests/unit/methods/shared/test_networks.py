@@ -8,7 +8,7 @@ import torch
 
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods.shared.networks import Perceptron
-from sightunseen.methods.shared.objectives import TaskObjective
+from sightunseen.methods.shared.objectives import EpisodeObjective
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -55,7 +55,7 @@ def test_an_unknown_activation_is_named() -> None:
 
 def test_a_task_has_images_of_its_classes_side_by_side() -> None:
     places = torch.arange(60) % 6
-    objective = TaskObjective([Perceptron((2, 3), seeded())], torch.zeros(6, 2), torch.zeros(60, 3), places, 4, 3, seed=0)
+    objective = EpisodeObjective([Perceptron((2, 3), seeded())], torch.zeros(6, 2), torch.zeros(60, 3), places, 4, 3, seed=0)
     drawn = objective.draw(5, 7)
     assert drawn["classes"].shape == (7, 4)
     for classes, rows, labels in zip(drawn["classes"], drawn["rows"], drawn["labels"], strict=True):

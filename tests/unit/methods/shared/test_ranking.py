@@ -80,7 +80,7 @@ def test_an_image_ranked_by_more_than_the_margin_costs_nothing() -> None:
 @pytest.mark.parametrize(("one", "method"), LOSSES.values())
 def test_a_method_trains_on_its_own_loss(one: Loop, method: type[RankingClassifier]) -> None:
     data = make_world(World(n_seen=6, n_unseen=2, n_attributes=4, n_features=5, images_per_class=6))
-    model = method(n_tasks=3, learning_rate=0.1, margin=0.7, batch_size=9, device="cpu")
+    model = method(n_steps=3, learning_rate=0.1, margin=0.7, batch_size=9, device="cpu")
     run = model.fitting(data.train.X, data.train.y, data.classes)
     with torch.no_grad():
         model.networks_["map"].weight.normal_(generator=torch.Generator().manual_seed(0))
