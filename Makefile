@@ -1,26 +1,33 @@
-# Both commands work on a fresh machine: everything they need goes into .venv.
+# Both `make demo` and `make test` work on a fresh machine: everything they need goes into .venv.
 PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
+PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test lint browser bench bench-gpu clean
+.PHONY: demo test test-fast lint browser bench bench-gpu clean
 
 demo: $(STAMP)
 	$(VENV)/bin/sightunseen demo --out demo-results --overwrite
 
-test: lint browser
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Lint, types, layers, every test, and the demo.
+test: lint
+	@command -v chromium > /dev/null || echo "Chromium is not installed: the tests of pages are skipped. Install it with: make browser"
+	$(PYTEST)
 	$(MAKE) demo
 
-# The tests of pages drive a real Chromium; where there is none and it cannot be installed, they are skipped and say so.
-browser:
-	@command -v chromium > /dev/null || (apt-get update -qq && apt-get install -y -qq chromium > /dev/null) || echo "no chromium"
+# The inner loop: unit tests and doctests, without those marked slow.
+test-fast: $(STAMP)
+	$(PYTEST) -q -m "not slow" tests/unit src
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+
+# Chromium from Debian's packages, for the tests of pages.
+browser:
+	command -v chromium > /dev/null || (apt-get update -qq && apt-get install -y -qq chromium > /dev/null)
 
 bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/loading.py
@@ -33,7 +40,7 @@ bench-gpu: $(STAMP)
 	$(VENV)/bin/python benchmarks/training.py --device cuda --million
 	$(VENV)/bin/python benchmarks/growth.py --device cuda
 	$(VENV)/bin/python benchmarks/accuracy.py --device cuda
-	$(VENV)/bin/python benchmarks/seeds.py --device cuda --seeds 10 --tasks 2000
+	$(VENV)/bin/python benchmarks/seeds.py --device cuda --seeds 10 --steps 2000
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

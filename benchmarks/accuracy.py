@@ -3,7 +3,7 @@
     python benchmarks/accuracy.py [FOLDER] [FEATURES] [--seeds N] [--device cpu|cuda]
 
 Default: ../shared/xlsa17/data/CUB res50. Models of N seeds (default: 3) are trained with the default settings, for all of their
-tasks and with nothing chosen, by each engine that the device has; T1 and AUSUC on the test data, mean ± standard deviation.
+steps and with nothing chosen, by each engine that the device has; T1 and AUSUC on the test data, mean ± standard deviation.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
     data = load_gbu(args.folder, features=args.features)
-    print(f"{data.name} {args.features}, {args.device}, {args.seeds} seeds, {CVC().n_steps:,} tasks, nothing chosen")
+    print(f"{data.name} {args.features}, {args.device}, {args.seeds} seeds, {CVC().n_steps:,} steps, nothing chosen")
     for name, make in engines(args.device).items():
         started = time.perf_counter()
         models = trained(data, args.seeds, args.device, make)

@@ -4,7 +4,7 @@
 
 Each row is the base case (100 classes, 2048 features, 10,000 images) with one number changed; ratios are to the base case.
 20,000 classes have 4 images each.
-A task has 32 classes (10 where there are no more) of 4 images, the hidden layer 1600 units; random numbers.
+A step has 32 classes (10 where there are no more) of 4 images, the hidden layer 1600 units; random numbers.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from sightunseen import CVC
 from sightunseen.training import Run
 from sightunseen.training.engines import engine_for
 
-TASKS = 20
+STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -64,17 +64,17 @@ def prepared(case: Case, device: str) -> tuple[Run, CVC, np.ndarray]:
 
 
 def measured(case: Case, device: str) -> dict[str, float]:
-    """Milliseconds of a task, of drawing it, of making all classifiers, and of an image's answer; MB of model and data."""
+    """Milliseconds of a step, of drawing it, of making all classifiers, and of an image's answer; MB of model and data."""
     run, model, features = prepared(case, device)
     engine = engine_for([run.objective], [run.optimisation])
-    tasks = run.objective.draw(0, TASKS)
-    task = seconds(lambda: engine.run([tasks], [0], [True])) / TASKS
+    steps = run.objective.draw(0, STEPS)
+    step = seconds(lambda: engine.run([steps], [0], [True])) / STEPS
     draw = seconds(lambda: run.objective.draw(0, 100)) / 100
     everything = seconds(model._remember_classifiers)
     some = features[:1000]
     answer = seconds(lambda: model.predict(some)) / len(some)
     size = sum(parameter.nbytes for parameter in run.objective.parameters) * 3 + features.nbytes
-    return {"task": 1e3 * task, "draw": 1e3 * draw, "classifiers": 1e3 * everything, "answer": 1e3 * answer, "MB": size / 1e6}
+    return {"step": 1e3 * step, "draw": 1e3 * draw, "classifiers": 1e3 * everything, "answer": 1e3 * answer, "MB": size / 1e6}
 
 
 def main() -> None:
@@ -83,7 +83,7 @@ def main() -> None:
     device = parser.parse_args().device
     where = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} CPU threads"
     print(f"growth, {where}, torch {torch.__version__}; milliseconds, and their ratio to the base case")
-    columns = {"task": "a task", "draw": "drawing it", "classifiers": "all classifiers", "answer": "an answer", "MB": "MB kept"}
+    columns = {"step": "a step", "draw": "drawing it", "classifiers": "all classifiers", "answer": "an answer", "MB": "MB kept"}
     print(f"{'':18}" + "".join(f"{title:>24}" for title in columns.values()))
     base = None
     for name, case in CASES.items():

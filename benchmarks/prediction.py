@@ -19,9 +19,9 @@ import numpy as np
 import torch
 
 from sightunseen import CVC
+from sightunseen.core.blocks import ROWS as BLOCK
 from sightunseen.core.blocks import named_blocks
 from sightunseen.data.synthetic_features import World, make_world
-from sightunseen.methods.base.classifier import BLOCK
 from sightunseen.prediction import ranked
 
 

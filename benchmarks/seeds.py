@@ -2,7 +2,7 @@
 
     python benchmarks/seeds.py [FOLDER] [FEATURES] [--seeds N] [--steps N] [--device cpu|cuda]
 
-Default: 4 seeds on ../shared/xlsa17/data/CUB res50, 200 tasks; each chooses on validation classes, is trained again on all
+Default: 4 seeds on ../shared/xlsa17/data/CUB res50, 200 steps; each chooses on validation classes, is trained again on all
 seen classes and looked at on the test data, as ``sightunseen train --seeds`` does.
 """
 
@@ -39,7 +39,7 @@ def main() -> None:
     seconds(data, settings, 0, args.seeds)
     alone = sum(seconds(data, settings, seed, 1) for seed in range(args.seeds))
     together = seconds(data, settings, 0, args.seeds)
-    print(f"{data.name} {args.features}, {args.device}, {args.seeds} seeds, up to {args.steps:,} tasks each")
+    print(f"{data.name} {args.features}, {args.device}, {args.seeds} seeds, up to {args.steps:,} steps each")
     print(f"one after the other {alone:8.1f} s")
     print(f"together            {together:8.1f} s, {together / alone:.2f} of that")
 

@@ -1,10 +1,10 @@
-"""A training task under every engine, against the authors' loop and against the least it could cost, in one run.
+"""A training step under every engine, against the authors' loop and against the least it could cost, in one run.
 
     python benchmarks/training.py [--device cpu|cuda] [--steps N] [--models B] [--million]
 
 The shapes are the paper's on AwA1: 40 classes, 85 attributes, 19,832 images of 2048 features, M 32, N 4, hidden 1600, Adam
 with decay, the gradient's norm clipped; the numbers in them do not matter to the time, so they are random. Engines take
-turns, three times, and the median counts. With --million 1,000,000 tasks are then trained through ``CVC.fit`` on a GPU.
+turns, three times, and the median counts. With --million 1,000,000 steps are then trained through ``CVC.fit`` on a GPU.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Data:
 
 
 def authors_loop(data: Data) -> Callable[[int], None]:
-    """The loop as the authors wrote it: tasks drawn image by image on the host, one ``cat`` an image, plain Adam."""
+    """The loop as the authors wrote it: steps drawn image by image on the host, one ``cat`` an image, plain Adam."""
     device = data.features.device
     features, vectors = data.features.cpu(), data.vectors.cpu()
     rows_of = {k: torch.nonzero(data.places.cpu() == k).flatten().tolist() for k in range(CLASSES)}
@@ -78,7 +78,7 @@ def authors_loop(data: Data) -> Callable[[int], None]:
 
 
 def one_model(engine: EagerEngine) -> Callable[[int], None]:
-    """An engine of one model, tasks drawn a hundred at a time as in training."""
+    """An engine of one model, steps drawn a hundred at a time as in training."""
 
     def run(n_steps: int) -> None:
         for first in range(0, n_steps, 100):
@@ -88,7 +88,7 @@ def one_model(engine: EagerEngine) -> Callable[[int], None]:
 
 
 def batched(data: Data, models: int) -> Callable[[int], None]:
-    """The batched engine; the time is that of a task of one of its models."""
+    """The batched engine; the time is that of a step of one of its models."""
     from sightunseen.training.batched import BatchedEngine
 
     objectives = [data.objective(seed) for seed in range(models)]
@@ -131,7 +131,7 @@ def memory_floor(device: str) -> tuple[float, float]:
 
 
 def product_floor(device: str) -> float:
-    """Seconds of a task's matrix products alone."""
+    """Seconds of a step's matrix products alone."""
     sizes = [(M, ATTRIBUTES, HIDDEN), (M, HIDDEN, FEATURES), (M * N, FEATURES, M)]
     needed = [(m, k, n) for m, k, n in sizes] + [(m, n, k) for m, k, n in sizes[1:]] + [(k, m, n) for m, k, n in sizes]
     pairs: list[tuple[Tensor, Tensor]] = [
@@ -156,7 +156,7 @@ def compare(device: str, n_steps: int, models: int) -> None:
     else:
         from sightunseen.training.cuda import GraphEngine
 
-        contenders["the same, tasks on the GPU, eager"] = (one_model(EagerEngine(data.objective(), HOW)), few, 1)
+        contenders["the same, steps on the GPU, eager"] = (one_model(EagerEngine(data.objective(), HOW)), few, 1)
         contenders["graph engine"] = (one_model(GraphEngine(data.objective(), HOW)), n_steps, 1)
         contenders["batched engine, 1 model"] = (batched(data, 1), n_steps, 1)
         contenders[f"batched engine, {models} models"] = (batched(data, models), max(200, n_steps // 5), models)
@@ -173,7 +173,7 @@ def compare(device: str, n_steps: int, models: int) -> None:
         floors["floor: the matrix products alone"] = product_floor(device)
     where = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} CPU threads"
     print(f"AwA1 shapes, {where}, torch {torch.__version__}")
-    print(f"{'':48}{'us a task':>12}{'authors / this':>16}")
+    print(f"{'':48}{'us a step':>12}{'authors / this':>16}")
     baseline = found["the authors' loop"]
     for name, value in {**found, **floors}.items():
         print(f"{name:48}{value * 1e6:12,.1f}{baseline / value:16,.1f}")
@@ -188,15 +188,15 @@ def million(n_steps: int) -> None:
     CVC(**{**settings, "n_steps": 200}).fit(features, places, table)  # compiles the kernels
     model = CVC(**settings)
     taken = seconds(lambda _: model.fit(features, places, table), 1)
-    print(f"CVC.fit, {n_steps:,} tasks: {taken:.1f} s, {taken / n_steps * 1e6:.1f} us a task ({model.engine_})")
+    print(f"CVC.fit, {n_steps:,} steps: {taken:.1f} s, {taken / n_steps * 1e6:.1f} us a step ({model.engine_})")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--steps", type=int, help="tasks an engine trains at a time (default: 400 on a CPU, 5,000 on a GPU)")
+    parser.add_argument("--steps", type=int, help="steps an engine trains at a time (default: 400 on a CPU, 5,000 on a GPU)")
     parser.add_argument("--models", type=int, default=25, help="models of the batched engine (default: 25)")
-    parser.add_argument("--million", action="store_true", help="then train 1,000,000 tasks on the GPU")
+    parser.add_argument("--million", action="store_true", help="then train 1,000,000 steps on the GPU")
     args = parser.parse_args()
     compare(args.device, args.steps or (400 if args.device == "cpu" else 5000), args.models)
     if args.million:

@@ -1,6 +1,6 @@
-"""sightunseen: recognise classes you have no pictures of.
+"""sightunseen: zero-shot image classification, to recognise classes that have a description but no training images.
 
-The names below are imported when they are first used, so that ``import sightunseen`` does not import torch.
+The public names are imported at first use, so ``import sightunseen`` does not import torch.
 """
 
 from typing import TYPE_CHECKING

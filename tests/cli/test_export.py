@@ -1,4 +1,4 @@
-"""``sightunseen export``: what it writes, what it says, and what it refuses."""
+"""The command ``export``: files, printed descriptions and invalid arguments."""
 
 import re
 import sys
@@ -24,8 +24,8 @@ def succeed(run: Run, line: str) -> str:
     return out
 
 
-def refusal(run: Run, desk: Path, line: str) -> str:
-    """What a command says that is refused, with nothing added to the desk."""
+def error_of(run: Run, desk: Path, line: str) -> str:
+    """Error message of a command that must not write a file."""
     before = sorted(desk.rglob("*"))
     code, out, err = run(line)
     assert (code, out) == (2, "")
@@ -40,7 +40,7 @@ def test_onnx_is_written_and_described(run: Run, desk: Path) -> None:
     assert re.search(r"wrote out/model\.onnx \(\d+\.\d MB\)", out)
     assert "features (images, 24), class_vectors (classes, 10)" in out
     assert "outputs: scores (images, classes), probabilities (images, classes)" in out
-    difference = re.search(r"1,000 random images: it differs by (\S+) of the largest score", out)
+    difference = re.search(r"1,000 random images: scores differ by (\S+) of the largest score", out)
     assert difference is not None
     assert float(difference[1]) <= TOLERANCE
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -52,7 +52,7 @@ def test_onnx_is_written_and_described(run: Run, desk: Path) -> None:
         "seen_indices": np.array([seen.index(label) if label in seen else -1 for label in table.labels]),
     }
     named = [entry.name for entry in session.get_inputs()]
-    assert ("seen_indices: the place" in out) == ("seen_indices" in named)
+    assert ("seen_indices: index of each class" in out) == ("seen_indices" in named)
     (found,) = session.run(["probabilities"], {name: given[name] for name in named})
     np.testing.assert_allclose(found, model.predict_proba(X, table.labels), atol=1e-4)
     assert [file.name for file in Path("out").iterdir()] == ["model.onnx"]
@@ -74,10 +74,10 @@ def test_scaled_features_are_described(run: Run, desk: Path) -> None:
     described = {"centred": "x", "root": "(sign(x) * sqrt(|x|))"}
     for kind, scaled in described.items():
         Foresight(feature_scaling=kind).fit(features["X"][:50], features["y"][:50]).save(kind)
-        assert f"weights . {scaled} / its length + bias" in succeed(run, f"export {kind} --linear {kind}.npz")
+        assert f"weights . {scaled} / its L2 norm + bias" in succeed(run, f"export {kind} --linear {kind}.npz")
 
 
-def test_both_at_once_with_candidates_of_a_file(run: Run, desk: Path) -> None:
+def test_both_formats_with_candidates_of_a_file(run: Run, desk: Path) -> None:
     labels = load_model("model").classes_[[5, 2]].tolist()
     Path("labels.txt").write_text("\n".join(labels), "utf-8")
     out = succeed(run, "export model --onnx model.onnx --linear weights.npz --candidates labels.txt")
@@ -85,7 +85,7 @@ def test_both_at_once_with_candidates_of_a_file(run: Run, desk: Path) -> None:
     assert Linear.load("weights.npz").labels.tolist() == labels
 
 
-def test_an_earlier_file_is_replaced(run: Run, desk: Path) -> None:
+def test_existing_file_is_replaced(run: Run, desk: Path) -> None:
     Path("model.onnx").write_text("old")
     succeed(run, "export model --onnx model.onnx")
     first = Path("model.onnx").read_bytes()
@@ -94,12 +94,12 @@ def test_an_earlier_file_is_replaced(run: Run, desk: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
-        ("export model", "say what to write: --onnx model.onnx, --linear weights.npz"),
-        ("export model --onnx model", r"--onnx must be a file whose name ends in \.onnx; got model"),
-        ("export model --linear weights.csv", r"ends in \.npz; got weights\.csv"),
-        ("export model --onnx model.onnx --candidates unseen", "--candidates belongs to --linear"),
+        ("export model", "there is nothing to write. Give --onnx model.onnx"),
+        ("export model --onnx model", r"--onnx must end in \.onnx; got model"),
+        ("export model --linear weights.csv", r"must end in \.npz; got weights\.csv"),
+        ("export model --onnx model.onnx --candidates unseen", "--candidates needs --linear"),
         ("export model --linear weights.npz --candidates some", "there is no file some"),
         ("export missing --onnx model.onnx", "no model folder at missing"),
         ("export data --onnx model.onnx", "data is not a model folder"),
@@ -108,25 +108,25 @@ def test_an_earlier_file_is_replaced(run: Run, desk: Path) -> None:
         ("export model --onnx /proc/model.onnx", "could not write /proc/model.onnx"),
     ],
 )
-def test_wrong_input_is_refused(run: Run, desk: Path, line: str, said: str) -> None:
-    assert re.search(said, refusal(run, desk, line))
+def test_invalid_arguments_are_an_error(run: Run, desk: Path, line: str, message: str) -> None:
+    assert re.search(message, error_of(run, desk, line))
 
 
-def test_a_folder_in_the_way_is_refused(run: Run, desk: Path) -> None:
+def test_existing_folder_is_an_error(run: Run, desk: Path) -> None:
     Path("model.onnx").mkdir()
-    assert "model.onnx is a folder" in refusal(run, desk, "export model --onnx model.onnx")
+    assert "model.onnx is a folder" in error_of(run, desk, "export model --onnx model.onnx")
 
 
-def test_a_method_that_cannot_says_so_and_leaves_nothing(run: Run, desk: Path) -> None:
+def test_method_without_export_is_an_error(run: Run, desk: Path) -> None:
     features = np.load("data/features.npz")
     SYNC().fit(features["X"][:80], features["y"][:80]).save("sync")
     for what in ("--onnx model.onnx", "--linear weights.npz", "--onnx model.onnx --linear weights.npz"):
-        assert "this SYNC are not a linear function" in refusal(run, desk, f"export sync {what}")
+        assert "this SYNC are not a linear function" in error_of(run, desk, f"export sync {what}")
 
 
-def test_a_missing_package_is_named(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "onnx", None)
-        assert "pip install 'sightunseen[onnx]'" in refusal(run, desk, "export model --onnx model.onnx")
+        assert "pip install 'sightunseen[onnx]'" in error_of(run, desk, "export model --onnx model.onnx")
     monkeypatch.setattr("sightunseen.export.onnx_files.find_spec", lambda name: None)
-    assert "not compared with the model: that needs onnxruntime" in succeed(run, "export model --onnx model.onnx")
+    assert "not compared with the model: onnxruntime is not installed" in succeed(run, "export model --onnx model.onnx")

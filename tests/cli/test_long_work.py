@@ -1,4 +1,4 @@
-"""Ctrl-C keeps the work, and --resume goes on to the very bits of an unbroken run."""
+"""Ctrl-C writes a checkpoint, and --resume gives the bitwise result of an uninterrupted run."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def files(folder: str) -> dict[str, bytes]:
 
 
 def interrupt_after(stages: int, line: str) -> tuple[int, str]:
-    """Start a command in a process of its own, press Ctrl-C when so many stages are done; exit code and stderr."""
+    """Run a command in a process and send Ctrl-C after a number of stages; returns exit code and stderr."""
     command = [sys.executable, "-m", "sightunseen.cli", *shlex.split(line)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment) as process:
@@ -50,23 +50,23 @@ def interrupt_after(stages: int, line: str) -> tuple[int, str]:
     return process.returncode, err
 
 
-def press_ctrl_c_after(tasks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on, Ctrl-C is pressed in this process when so many tasks of a stage are done."""
+def press_ctrl_c_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send Ctrl-C to this process after a number of steps of a stage."""
 
     def on_chunk(_: ProgressBar, training: Training) -> None:
-        if training.steps_done == tasks:
+        if training.steps_done == steps:
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(ProgressBar, "on_chunk", on_chunk)
 
 
 def press_ctrl_c_in_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on, Ctrl-C is pressed when a model without training loop is fitted."""
+    """Send Ctrl-C when a method without gradient steps is fitted."""
     monkeypatch.setattr(Foresight, "fit", lambda *_, **__: signal.raise_signal(signal.SIGINT))
 
 
 @pytest.mark.parametrize("command", ["train data --out new", "adapt model data --out new"])
-def test_what_has_no_checkpoints_is_stopped_at_once(
+def test_methods_without_checkpoints_stop_immediately(
     run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     press_ctrl_c_in_a_fit(monkeypatch)
@@ -76,15 +76,13 @@ def test_what_has_no_checkpoints_is_stopped_at_once(
     assert not Path("new.checkpoint").exists()
 
 
-# Every stage leaves a file when it is done; the last one is long enough to be interrupted.
+# Each finished stage leaves a file; the last stage is long enough to be interrupted.
 @pytest.mark.parametrize(
     ("command", "stages", "other"),
     [(TRAIN, 1, "hidden=33"), (ADAPT, 2, "threshold=1.2")],
     ids=["train", "adapt"],
 )
-def test_an_interrupted_process_can_be_resumed_to_the_same_weights(
-    run: Run, desk: Path, command: str, stages: int, other: str
-) -> None:
+def test_interrupted_process_resumes_to_the_same_weights(run: Run, desk: Path, command: str, stages: int, other: str) -> None:
     code, err = interrupt_after(stages, command)
     assert code == 130, err
     assert "Traceback" not in err
@@ -101,42 +99,42 @@ def test_an_interrupted_process_can_be_resumed_to_the_same_weights(
 
     assert run(f"{command} --resume")[0] == 0
     assert not Path("new.checkpoint").exists()
-    assert run(command.replace("new", "unbroken"))[0] == 0
-    assert files("new")["weights.safetensors"] == files("unbroken")["weights.safetensors"]
+    assert run(command.replace("new", "uninterrupted"))[0] == 0
+    assert files("new")["weights.safetensors"] == files("uninterrupted")["weights.safetensors"]
 
 
 @pytest.mark.parametrize("command", [SHORT_TRAIN, PAPER_TRAIN, SHORT_ADAPT, PAPER_ADAPT])
-def test_wherever_it_is_stopped_a_run_goes_on_to_the_same_model_and_record(
+def test_run_interrupted_at_any_step_resumes_to_the_same_model_and_record(
     run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    assert run(command.replace("new", "unbroken"))[0] == 0
-    for tasks in (100, 300):
+    assert run(command.replace("new", "uninterrupted"))[0] == 0
+    for steps in (100, 300):
         with monkeypatch.context() as patch:
-            press_ctrl_c_after(tasks, patch)
+            press_ctrl_c_after(steps, patch)
             code, out, _ = run(command)
         assert (code, out) == (130, "")
         code, _, err = run(f"{command} --resume")
         assert code == 0, err
-        assert files("new")["weights.safetensors"] == files("unbroken")["weights.safetensors"]
-        assert what_was_done("new") == what_was_done("unbroken")
+        assert files("new")["weights.safetensors"] == files("uninterrupted")["weights.safetensors"]
+        assert record_without_times("new") == record_without_times("uninterrupted")
         shutil.rmtree("new")
 
 
-def what_was_done(folder: str) -> dict[str, Any]:
-    """The record but for its times."""
+def record_without_times(folder: str) -> dict[str, Any]:
+    """The record without times."""
     record = json.loads(files(folder)["record.json"])
     return {name: value for name, value in record.items() if name not in ("created", "wall_seconds")}
 
 
-def test_a_run_that_is_stopped_twice_is_resumed_twice(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for tasks, option in ((100, ""), (300, "--resume")):
-        press_ctrl_c_after(tasks, monkeypatch)
+def test_run_can_be_resumed_twice(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for steps, option in ((100, ""), (300, "--resume")):
+        press_ctrl_c_after(steps, monkeypatch)
         assert run(f"{SHORT_TRAIN} {option}")[0] == 130
     press_ctrl_c_after(0, monkeypatch)
     assert run(f"{SHORT_TRAIN} --resume")[0] == 0
 
 
-def test_a_second_ctrl_c_stops_at_once_and_leaves_no_model(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_ctrl_c_stops_immediately_without_a_model(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def on_chunk(_: ProgressBar, training: Training) -> None:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
@@ -147,7 +145,7 @@ def test_a_second_ctrl_c_stops_at_once_and_leaves_no_model(run: Run, desk: Path,
     assert not Path("new").exists()
 
 
-def test_ctrl_c_works_as_before_once_the_command_has_ended(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_handler_is_restored(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGINT)
     press_ctrl_c_after(100, monkeypatch)
     assert run(SHORT_TRAIN)[0] == 130
@@ -155,7 +153,7 @@ def test_ctrl_c_works_as_before_once_the_command_has_ended(run: Run, desk: Path,
 
 
 @pytest.mark.parametrize("change", ["the model", "the unlabelled images", "the data"])
-def test_resuming_with_other_files_is_refused(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+def test_resuming_with_other_files_is_an_error(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     Path("images.npz").write_bytes(Path("data/features.npz").read_bytes())
     command = f"{SHORT_ADAPT} --unlabelled images.npz"
     with monkeypatch.context() as patch:
@@ -176,7 +174,7 @@ def other_features(path: Path) -> None:
     np.savez(path, **{**content, "X": content["X"] + 0.1})
 
 
-def test_a_damaged_checkpoint_is_refused(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_checkpoint_is_an_error(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         press_ctrl_c_after(100, patch)
         assert run(SHORT_TRAIN)[0] == 130
@@ -186,18 +184,18 @@ def test_a_damaged_checkpoint_is_refused(run: Run, desk: Path, monkeypatch: pyte
     assert (code, checkpoint.name in err, "Traceback" in err) == (2, True, False), err
 
 
-def test_overwrite_starts_an_interrupted_run_again(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overwrite_discards_the_checkpoint(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         press_ctrl_c_after(100, patch)
         assert run(SHORT_TRAIN)[0] == 130
     other = f"{SHORT_TRAIN} --seed 1"
     code, _, err = run(f"{other} --overwrite")
     assert code == 0, err
-    assert run(other.replace("new", "unbroken"))[0] == 0
-    assert files("new")["weights.safetensors"] == files("unbroken")["weights.safetensors"]
+    assert run(other.replace("new", "uninterrupted"))[0] == 0
+    assert files("new")["weights.safetensors"] == files("uninterrupted")["weights.safetensors"]
 
 
-def test_an_interrupted_demo_says_a_way_on_that_works(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_demo_prints_a_command_that_works(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     demo = "demo --classes 24 --photos 5"
     with monkeypatch.context() as patch:
@@ -210,8 +208,8 @@ def test_an_interrupted_demo_says_a_way_on_that_works(run: Run, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("command", [SHORT_TRAIN, SHORT_ADAPT, "predict model data/features.npz --out new.csv"])
-def test_a_quota_that_is_used_up_is_one_clear_error_and_leaves_nothing_new(desk: Path, command: str) -> None:
-    """A real limit of the system on the size of files, in a process of its own."""
+def test_exceeded_quota_is_one_error_and_leaves_no_file(desk: Path, command: str) -> None:
+    """The size of files is limited by the operating system, in a separate process."""
     quota = 4096  # bytes; less than a checkpoint, a model or these predictions
     limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({quota}, {quota})); "
     program = limited + f"import sys; from sightunseen.cli import main; sys.exit(main({shlex.split(command)!r}))"

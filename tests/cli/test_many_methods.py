@@ -1,4 +1,4 @@
-"""Other methods than the default, and the benchmark, on the command line."""
+"""Methods other than the default, and the command ``benchmark``."""
 
 import csv
 import io
@@ -32,7 +32,7 @@ def succeed(run: Run, line: str) -> str:
     return out
 
 
-def refused(run: Run, line: str) -> str:
+def error_of(run: Run, line: str) -> str:
     code, out, err = run(line)
     assert (code, out) == (2, ""), err
     assert "Traceback" not in err
@@ -47,18 +47,18 @@ def record(folder: Path | str) -> dict[str, object]:
 # -- train and adapt -----------------------------------------------------------------------------------------------------
 
 
-def test_a_closed_form_is_trained_evaluated_and_asked(run: Run, desk: Path) -> None:
+def test_closed_form_method_is_trained_evaluated_and_predicts(run: Run, desk: Path) -> None:
     out = succeed(run, "train data --method ESZSL --search feature_penalty=0.1,1,10 --out model-e")
-    assert "sightunseen adapt" not in out  # it has no transductive form
+    assert "sightunseen adapt" not in out  # no transductive form
     found = record("model-e")
     assert found["method"] == "ESZSL"
     assert found["selection"]["chosen"].keys() == {"feature_penalty", "seen_penalty"}  # type: ignore[index]
     assert json.loads(succeed(run, "evaluate model-e data --json"))["T1"] == found["results"]["T1"]  # type: ignore[index]
     assert "thing" in succeed(run, "predict model-e data/features.npz --top 2")
-    assert "no transductive form" in refused(run, "adapt model-e data --out model-f")
+    assert "no transductive form" in error_of(run, "adapt model-e data --out model-f")
 
 
-def test_a_method_that_can_is_adapted(run: Run, desk: Path) -> None:
+def test_method_with_transductive_form_is_adapted(run: Run, desk: Path) -> None:
     out = succeed(run, "train data --method GFZSL --out model-g")
     assert "next: sightunseen adapt model-g data --out model-g-t" in out
     out = succeed(run, "adapt model-g data --search mean_images=1,10 --out model-g-t")
@@ -70,40 +70,40 @@ def test_a_method_that_can_is_adapted(run: Run, desk: Path) -> None:
     assert json.loads(succeed(run, "evaluate model-g-t data --json"))["H"] == found["results"]["H"]  # type: ignore[index]
 
 
-def test_a_trained_method_has_curves_seeds_and_the_papers_protocol(run: Run, desk: Path) -> None:
+def test_gradient_trained_method_has_points_seeds_and_paper_protocol(run: Run, desk: Path) -> None:
     quick = "--method DEM --set hidden=32 --set n_steps=200 --device cpu"
     out = succeed(run, f"train data {quick} --seeds 2 --out model-d")
     assert "seed 1" in out
     assert len(record("model-d")["selection"]["tried"][0]["points"]) > 1  # type: ignore[index]
-    assert "chosen on TEST data" in succeed(run, f"train data {quick} --protocol paper --out model-p")
-    assert "chosen on TEST data" in succeed(run, "train data --method ESZSL --protocol paper --out model-o")
+    assert "selected on TEST data" in succeed(run, f"train data {quick} --protocol paper --out model-p")
+    assert "selected on TEST data" in succeed(run, "train data --method ESZSL --protocol paper --out model-o")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ("--method ESZL", "no method 'ESZL'"),
-        ("--method ESZSL --preset paper-cub", "preset paper-cub is one of CVC"),
+        ("--method ESZSL --preset paper-cub", "preset paper-cub is for CVC"),
         ("--method ESZSL --seeds 3 --select none", "draws nothing at random"),
         ("--method ESZSL --set hidden=3", "ESZSL has no hyperparameter 'hidden'"),
         ("--method ESZSL --set feature_penalty=-1", "feature_penalty"),
         ("--method ALE --set margin=-1", "margin must be a number from 0"),
     ],
 )
-def test_what_a_method_cannot_do_is_said(run: Run, desk: Path, options: str, message: str) -> None:
-    assert message in refused(run, f"train data {options} --out model-x")
+def test_unsupported_options_of_a_method_are_an_error(run: Run, desk: Path, options: str, message: str) -> None:
+    assert message in error_of(run, f"train data {options} --out model-x")
     assert not Path("model-x").exists()
 
 
-def test_a_device_that_a_method_has_no_use_for_is_said(run: Run, desk: Path) -> None:
+def test_unused_device_prints_a_note(run: Run, desk: Path) -> None:
     code, _, err = run("train data --method ESZSL --device cuda --select none --out model-e")
-    assert (code, "note: ESZSL computes on the processor" in err) == (0, True)
+    assert (code, "note: ESZSL runs on the CPU" in err) == (0, True)
     assert run("train data --method ESZSL --device cpu --select none --out model-f")[2] == ""
 
 
-def test_settings_of_adapting_are_those_of_the_method(run: Run, desk: Path) -> None:
+def test_unknown_adaptation_hyperparameter_is_an_error(run: Run, desk: Path) -> None:
     succeed(run, "train data --method GFZSL --select none --out model-g")
-    assert "no hyperparameter 'rounds'" in refused(run, "adapt model-g data --set rounds=3 --out model-x")
+    assert "no hyperparameter 'rounds'" in error_of(run, "adapt model-g data --set rounds=3 --out model-x")
 
 
 # -- methods and benchmark -----------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_methods_are_listed(run: Run) -> None:
     assert " ESZSL " not in succeed(run, "methods --setting transductive")
 
 
-def test_a_plan_is_run_and_shown_in_every_format(run: Run, desk: Path) -> None:
+def test_plan_is_run_and_shown_in_all_formats(run: Run, desk: Path) -> None:
     Path("plan.toml").write_text(PLAN)
     code, out, err = run("benchmark run plan.toml --out results --jobs 2")
     assert code == 0, err
@@ -130,11 +130,11 @@ def test_a_plan_is_run_and_shown_in_every_format(run: Run, desk: Path) -> None:
     assert r"\begin{tabular}" in succeed(run, "benchmark show results --format latex")
     assert "H plain" in succeed(run, "benchmark show results --setting gzsl")
     assert "AUSUC" not in succeed(run, "benchmark show results --setting zsl")
-    assert "4 of 4 jobs were settled before" in run("benchmark run plan.toml --out results")[2]
+    assert "4 of 4 jobs were finished in an earlier run" in run("benchmark run plan.toml --out results")[2]
     assert "6 done" in run("benchmark run plan.toml --out results --seeds 3")[1]
 
 
-def test_a_failed_job_shows_in_the_exit_code(run: Run, desk: Path) -> None:
+def test_failed_job_gives_exit_code_1(run: Run, desk: Path) -> None:
     settings = "{ learning_rate = 1e30, n_steps = 200, hidden = 8 }"
     Path("plan.toml").write_text(f'[[method]]\nname = "DEM"\nsettings = {settings}\nsearch = {{}}\n[[data]]\npath = "data"\n')
     code, out, err = run("benchmark run plan.toml --out results")
@@ -148,14 +148,14 @@ def test_a_failed_job_shows_in_the_exit_code(run: Run, desk: Path) -> None:
     [
         ("benchmark run no-plan.toml --out results", "there is no plan"),
         ("benchmark run two-cores --out results", "--data"),
-        ("benchmark run plan.toml --out data", "left alone"),
+        ("benchmark run plan.toml --out data", "left unchanged"),
         ("benchmark show results", "no results"),
         ("benchmark show data", "no results"),
     ],
 )
-def test_bad_input_of_a_benchmark_is_named(run: Run, desk: Path, line: str, message: str) -> None:
+def test_invalid_benchmark_arguments_are_an_error(run: Run, desk: Path, line: str, message: str) -> None:
     Path("plan.toml").write_text(PLAN)
-    assert message in refused(run, line)
+    assert message in error_of(run, line)
     assert not Path("results").exists()
 
 
@@ -164,10 +164,10 @@ def test_bad_input_of_a_benchmark_is_named(run: Run, desk: Path, line: str, mess
     [
         ('name = "ESZSL"\nsettings = { hidden = 3 }', "ESZSL has no hyperparameter 'hidden'"),
         ('name = "ESZSL"\nsearch = { hidden = [3] }', "ESZSL has no hyperparameter 'hidden'"),
-        ('name = "ESZSL"\nadaptation = { rounds = 3 }', "ESZSL is not adapted"),
+        ('name = "ESZSL"\nadaptation = { rounds = 3 }', "ESZSL is inductive and takes no adaptation"),
         ('name = "GFZSL-tran"\nadaptation_search = { rounds = [3] }', "adapting GFZSL has no hyperparameter 'rounds'"),
     ],
 )
-def test_a_setting_that_a_method_lacks_is_said_before_any_job(run: Run, desk: Path, entry: str, message: str) -> None:
+def test_unknown_hyperparameter_of_a_plan_is_an_error_before_any_job(run: Run, desk: Path, entry: str, message: str) -> None:
     Path("plan.toml").write_text(f'[[method]]\n{entry}\n[[data]]\npath = "data"\n')
-    assert message in refused(run, "benchmark run plan.toml --out results")
+    assert message in error_of(run, "benchmark run plan.toml --out results")

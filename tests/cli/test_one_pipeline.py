@@ -1,4 +1,4 @@
-"""The same method, data and seed give the same numbers to the last digit, whichever command they came through."""
+"""The same method, data and seed give identical numbers in every command."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def results(folder: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_train_and_adapt_give_what_the_benchmark_gives(method: str, run: Run, desk: Path) -> None:
+def test_train_and_adapt_equal_the_benchmark(method: str, run: Run, desk: Path) -> None:
     settings = QUICK.get(method, {})
     transductive = {"Foresight": "Foresight-tran", "CVC": "CVC-tran-GXE"}.get(method)
     quick_adapt = {"rounds": 2, "steps_per_round": 20} if method == "CVC" else {}
@@ -36,25 +36,25 @@ def test_train_and_adapt_give_what_the_benchmark_gives(method: str, run: Run, de
     found = {(o.shown["label"], o.shown["seed"]): o.record["results"] for o in Store(Path("results")).outcomes().values()}
     assert len(found) == 2 * len(entries)
     for seed in (0, 1):
-        asked = " ".join(f"--set {name}={value}" for name, value in settings.items())
-        assert run(f"train data --method {method} {asked} --seed {seed} --out model-{seed}")[0] == 0
+        options = " ".join(f"--set {name}={value}" for name, value in settings.items())
+        assert run(f"train data --method {method} {options} --seed {seed} --out model-{seed}")[0] == 0
         assert results(f"model-{seed}") == found[method, seed]
         if transductive:
-            asked = " ".join(f"--set {name}={value}" for name, value in quick_adapt.items())
-            assert run(f"adapt model-{seed} data {asked} --out adapted-{seed}")[0] == 0
+            options = " ".join(f"--set {name}={value}" for name, value in quick_adapt.items())
+            assert run(f"adapt model-{seed} data {options} --out adapted-{seed}")[0] == 0
             assert results(f"adapted-{seed}") == found[transductive, seed]
-    assert len({json.dumps(value) for value in found.values()}) > 1  # not one answer to everything
+    assert len({json.dumps(value) for value in found.values()}) > 1  # results are not constant
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_several_seeds_at_once_give_what_each_gives_alone(method: str, run: Run, desk: Path) -> None:
-    asked = f"train data --method {method} " + " ".join(
+def test_several_seeds_equal_single_runs(method: str, run: Run, desk: Path) -> None:
+    options = f"train data --method {method} " + " ".join(
         f"--set {name}={value}" for name, value in QUICK.get(method, {}).items()
     )
-    assert run(f"{asked} --seeds 2 --out both")[0] == 0
+    assert run(f"{options} --seeds 2 --out both")[0] == 0
     both = json.loads(Path("both", "record.json").read_text("utf-8"))["seeds"]["results"]
     for seed in (0, 1):
-        assert run(f"{asked} --seed {seed} --out alone-{seed}")[0] == 0
+        assert run(f"{options} --seed {seed} --out alone-{seed}")[0] == 0
         assert results(f"alone-{seed}") == both[seed]
 
 

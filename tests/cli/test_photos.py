@@ -1,4 +1,4 @@
-"""From photos to answers: train on a folder of photos, evaluate, predict, and refuse what does not fit."""
+"""Training, evaluation and prediction on photos, and invalid arguments."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ UNSEEN = ("cyan", "purple")
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Photos of plain colours with some noise; a class is described by how much red, green and blue it has."""
+    """Photos of plain colours with noise; the attributes of a class are its red, green and blue."""
     folder = tmp_path_factory.mktemp("photos")
     rng = np.random.default_rng(0)
     for name, colour in COLOURS.items():
@@ -52,8 +52,8 @@ def model(run: Run, world: Path, desk: Path) -> Path:
     return desk / "colours"
 
 
-def test_photos_are_trained_on_evaluated_and_answered(run: Run, world: Path, model: Path) -> None:
-    code, out, err = run(f"evaluate colours {world / 'unseen'} --json")  # the model knows its backbone and its classes
+def test_train_evaluate_and_predict_photos(run: Run, world: Path, model: Path) -> None:
+    code, out, err = run(f"evaluate colours {world / 'unseen'} --json")  # backbone and classes are stored in the model
     assert code == 0, err
     assert '"T1"' in out
     code, _, err = run(f"predict colours {world / 'seen'} --candidates seen --out answers.csv")
@@ -70,7 +70,7 @@ def test_photos_are_trained_on_evaluated_and_answered(run: Run, world: Path, mod
     assert "0.png" in out
 
 
-def test_embedded_features_serve_as_well_as_photos(run: Run, world: Path, model: Path) -> None:
+def test_extracted_features_give_the_predictions_of_the_photos(run: Run, world: Path, model: Path) -> None:
     assert run(f"embed {world} --out features.parquet")[0] == 0
     code, _, err = run("predict colours features.parquet --out table.csv")
     assert code == 0, err
@@ -79,11 +79,11 @@ def test_embedded_features_serve_as_well_as_photos(run: Run, world: Path, model:
     assert Path("table.csv").read_text() == Path("photos.csv").read_text()
     code, _, err = run(f"train features.parquet --classes {world / 'classes.csv'} --method ESZSL --out again")
     assert code == 0, err
-    assert run(f"predict again {world} --out again.csv")[0] == 0  # it knows the backbone of the table
+    assert run(f"predict again {world} --out again.csv")[0] == 0  # the backbone is stored in the table
     assert Path("again.csv").read_text() == Path("photos.csv").read_text()
 
 
-def test_what_does_not_fit_is_refused(run: Run, world: Path, model: Path) -> None:
+def test_missing_or_unknown_backbone_and_labels_are_errors(run: Run, world: Path, model: Path) -> None:
     code, _, err = run(f"train {world} --method ESZSL --out other")
     assert (code, "--backbone efficientnet_lite0" in err) == (2, True)
     code, _, err = run(f"train {world / 'seen' / 'red'} --backbone efficientnet_lite0 --out other")
@@ -95,11 +95,11 @@ def test_what_does_not_fit_is_refused(run: Run, world: Path, model: Path) -> Non
     assert code == 2
 
 
-def test_features_of_other_weights_are_refused(run: Run, world: Path, model: Path) -> None:
+def test_features_of_other_backbone_weights_are_an_error(run: Run, world: Path, model: Path) -> None:
     assert run(f"embed {world} --out features.parquet")[0] == 0
     table = parquet.read_table("features.parquet")
-    said = json.loads(table.schema.metadata[b"sightunseen.backbone"])
-    strange = {"sightunseen.backbone": json.dumps({**said, "fingerprint": "other"})}
+    metadata = json.loads(table.schema.metadata[b"sightunseen.backbone"])
+    strange = {"sightunseen.backbone": json.dumps({**metadata, "fingerprint": "other"})}
     parquet.write_table(table.replace_schema_metadata(strange), "strange.parquet")
     code, _, err = run("predict colours strange.parquet")
     assert (code, "other weights or preprocessing" in err) == (2, True)

@@ -1,4 +1,4 @@
-"""Pages on the command line: of a model, of images without labels, of a benchmark; and refused where there can be none."""
+"""``sightunseen report``: pages on a model, on unlabelled images and on a benchmark; invalid input."""
 
 import errno
 import json
@@ -31,8 +31,8 @@ def listing(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
 
 
-def refused(run: Run, line: str) -> str:
-    """What a command says that is refused, with everything on the desk as it was."""
+def rejected(run: Run, line: str) -> str:
+    """Message of a command that fails with exit code 2 and changes no file."""
     before = listing(Path())
     code, out, err = run(line)
     assert (code, out) == (2, ""), err
@@ -52,7 +52,7 @@ def figures(page: str | Path) -> dict[str, Any]:
 
 
 def results(folder: str, state: str = DONE) -> None:
-    """A benchmark's results, made up."""
+    """Write synthetic results of a benchmark."""
     for seed, t1 in enumerate([50.0, 52.0]):
         shown = {"data": "CUB", "published_name": "CUB", "backbone": "", "method": "ESZSL", "label": "ESZSL"}
         shown |= {"setting": "inductive", "selection": "validation", "seed": seed}
@@ -64,7 +64,7 @@ def results(folder: str, state: str = DONE) -> None:
 # -- a model ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_default_has_a_page_without_training(run: Run, desk: Path) -> None:
+def test_the_default_method_has_a_page_without_training_curves(run: Run, desk: Path) -> None:
     code, _, err = run("report model data --out page.html")
     assert (code, err) == (0, "")  # nothing is trained
     found = figures("page.html")
@@ -73,17 +73,17 @@ def test_the_default_has_a_page_without_training(run: Run, desk: Path) -> None:
     assert found["self-training"]["columns"]["round"] == list(range(1, 11))
     text = Path("page.html").read_text("utf-8")
     assert 'id="tried"' in text
-    assert "100.0% of the images" in text  # solved again, it is the same model
+    assert "100.0% of the test images" in text  # fitted again, it is the same model
     succeed(run, "adapt model data --set rounds=3 --out model-t")
     succeed(run, "report model-t data --out adapted.html")
     found = figures("adapted.html")
     assert found["images-in-space"]["columns"]["panel"]["levels"] == ["Foresight", "Foresight transductive"]
     changed = [note["changed_labels"] for note in json.loads(Path("model-t/record.json").read_text("utf-8"))["history"]]
     assert found["self-training"]["columns"]["changed_labels"] == changed
-    assert "before adapting" in str(found["hubness"]["columns"])
+    assert "before adaptation" in str(found["hubness"]["columns"])
 
 
-def test_a_model_has_a_page_with_everything_that_is_the_same_again(run: Run, desk: Path) -> None:
+def test_a_complete_page_is_reproducible(run: Run, desk: Path) -> None:
     out = succeed(run, "report cvc data --out page.html --figures drawn")
     assert re.search(r"wrote page\.html \(\d\.\d MB\)", out)
     assert sections("page.html") == [
@@ -93,7 +93,7 @@ def test_a_model_has_a_page_with_everything_that_is_the_same_again(run: Run, des
     assert {"training-curve", "self-training", "classes-in-space", "images-in-space"} <= set(found)
     spaces = found["images-in-space"]["columns"]["panel"]["levels"]
     assert [name.partition(" ")[0] for name in spaces][:3] == ["V→A", "DEM", "CVC"]
-    assert "100.0% of the images" in Path("page.html").read_text("utf-8")  # trained again, it is the same model
+    assert "100.0% of the test images" in Path("page.html").read_text("utf-8")  # trained again, it is the same model
     files = sorted(path.name for path in Path("drawn").iterdir())
     assert len(files) == 2 * sum(len(figure["panels"]) for figure in found.values())
     assert f"wrote {len(files)} files to drawn" in out
@@ -105,7 +105,7 @@ def test_a_model_has_a_page_with_everything_that_is_the_same_again(run: Run, des
     assert listing(Path("again")) == listing(Path("drawn"))
 
 
-def test_a_quick_page_leaves_out_what_takes_training(run: Run, desk: Path) -> None:
+def test_a_quick_page_leaves_out_training_and_t_sne(run: Run, desk: Path) -> None:
     code, _, err = run("report cvc data --quick --out page.html")
     assert (code, err) == (0, "")
     assert "spaces" not in sections("page.html")
@@ -113,14 +113,14 @@ def test_a_quick_page_leaves_out_what_takes_training(run: Run, desk: Path) -> No
     assert {"validation-curve", "confusion", "reliability"} <= set(figures("page.html"))
 
 
-def test_another_process_writes_the_same_bytes(run: Run, desk: Path) -> None:
+def test_pages_are_equal_in_another_process(run: Run, desk: Path) -> None:
     succeed(run, "report model data --quick --out page.html")
     again = [sys.executable, "-m", "sightunseen.cli", "report", "model", "data", "--quick", "--out", "again.html"]
     subprocess.run(again, env={**os.environ, "PYTHONHASHSEED": "7"}, check=True, capture_output=True)
     assert Path("again.html").read_bytes() == Path("page.html").read_bytes()
 
 
-def test_a_page_is_replaced_and_its_folder_made(run: Run, desk: Path) -> None:
+def test_a_page_is_replaced_and_its_folder_created(run: Run, desk: Path) -> None:
     Path("page.HTML").write_text("an earlier one")
     succeed(run, "report model data --quick --out page.HTML")
     assert Path("page.HTML").read_text("utf-8").startswith("<!doctype html>")
@@ -128,24 +128,24 @@ def test_a_page_is_replaced_and_its_folder_made(run: Run, desk: Path) -> None:
     assert [path.name for path in Path("new/folder").iterdir()] == ["page.htm"]
 
 
-def test_data_of_a_benchmark_have_no_attribute_names(run: Run, desk: Path) -> None:
+def test_data_without_attribute_names_have_a_note(run: Run, desk: Path) -> None:
     succeed(run, "train benchmark --method ESZSL --out model-b")
     succeed(run, "report model-b benchmark --quick --out page.html")
     assert "no attribute names" in Path("page.html").read_text("utf-8")
 
 
-def test_other_data_than_it_was_trained_on_are_no_reason_to_train_again(run: Run, desk: Path) -> None:
+def test_training_is_not_repeated_on_other_data(run: Run, desk: Path) -> None:
     with np.load("data/features.npz") as file:
         arrays = dict(file)
     np.savez("data/features.npz", **{**arrays, "X": arrays["X"] + np.float32(0.01)})
     code, _, err = run("report model data --out page.html")
     assert code == 0
-    assert "differ from what the model was trained on: features features.npz" in err
+    assert "the model was trained on: features features.npz" in err
     assert "training is not repeated" in err
     assert "spaces" not in sections("page.html")
 
 
-def test_how_it_was_chosen_and_adapted_is_told(run: Run, desk: Path) -> None:
+def test_selection_protocol_and_adaptation_are_shown(run: Run, desk: Path) -> None:
     quick = "--method CVC --set hidden=16 --set n_steps=200"
     succeed(run, f"train data --protocol paper {quick} --out model-p")
     succeed(run, "report model-p data --quick --out paper.html")
@@ -159,14 +159,14 @@ def test_how_it_was_chosen_and_adapted_is_told(run: Run, desk: Path) -> None:
     assert figures("adapted.html")["self-training"]["columns"]["round"] == [1, 2]
 
 
-def test_a_method_whose_history_is_of_another_kind_has_a_page(run: Run, desk: Path) -> None:
+def test_a_history_without_rounds_is_not_drawn(run: Run, desk: Path) -> None:
     succeed(run, "train data --method GFZSL --out model-g")
     succeed(run, "adapt model-g data --out model-t")
     succeed(run, "report model-t data --quick --out page.html")
     assert "self-training" not in figures("page.html")
 
 
-def test_photos_are_shown_where_there_are_some(run: Run, desk: Path) -> None:
+def test_photos_are_shown(run: Run, desk: Path) -> None:
     with np.load("data/features.npz") as file:
         arrays = dict(file)
     names = np.array([f"/elsewhere/{label}/{row}.png" for row, label in enumerate(arrays["y"].tolist())])
@@ -186,7 +186,7 @@ def test_photos_are_shown_where_there_are_some(run: Run, desk: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["npz", "npy", "csv"])
-def test_images_without_labels_have_a_page(run: Run, desk: Path, form: str) -> None:
+def test_unlabelled_images_have_a_page(run: Run, desk: Path, form: str) -> None:
     X = np.load("data/features.npz")["X"][:60]
     if form == "npz":
         np.savez("new.npz", X=X, path=[f"photo {k}.jpg" for k in range(60)])
@@ -216,7 +216,7 @@ def test_a_benchmark_has_a_page(run: Run, desk: Path) -> None:
     assert len(list(Path("drawn").glob("*.pdf"))) == 4
 
 
-def test_a_benchmark_that_was_run_has_a_page(run: Run, desk: Path) -> None:
+def test_a_real_benchmark_has_a_page(run: Run, desk: Path) -> None:
     Path("plan.toml").write_text('methods = ["ESZSL"]\n[[data]]\npath = "data"\n[[data]]\npath = "no-such-data"\n')
     run("benchmark run plan.toml --out results")
     succeed(run, "report results --out page.html")
@@ -225,14 +225,14 @@ def test_a_benchmark_that_was_run_has_a_page(run: Run, desk: Path) -> None:
     assert "no-such-data" in text
 
 
-def test_a_benchmark_of_which_nothing_is_done_has_a_page_of_reasons(run: Run, desk: Path) -> None:
+def test_a_benchmark_without_finished_jobs_has_a_page_with_reasons(run: Run, desk: Path) -> None:
     results("results", FAILED)
     succeed(run, "report results --out page.html")
     assert "failed: no memory" in Path("page.html").read_text("utf-8")
     assert figures("page.html") == {}
 
 
-def test_the_page_of_a_benchmark_never_imports_torch(desk: Path) -> None:
+def test_the_page_on_a_benchmark_does_not_import_torch(desk: Path) -> None:
     results("results")
     asked = (
         "import sys; from sightunseen.cli import main; code = main(['report', 'results', '--out', 'page.html'])\n"
@@ -242,7 +242,7 @@ def test_the_page_of_a_benchmark_never_imports_torch(desk: Path) -> None:
     assert ended.stdout.splitlines()[-1] == "0 []"
 
 
-# -- what cannot be --------------------------------------------------------------------------------------------------------
+# -- invalid input ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -261,16 +261,16 @@ def test_the_page_of_a_benchmark_never_imports_torch(desk: Path) -> None:
         ("report model data --out folder.html", ("folder.html is a folder", "--out")),
         ("report results data --out page.html", ("results", "Leave data out")),
         ("report empty --out page.html", ("empty", "no outcome yet", "benchmark run")),
-        ("report broken --out page.html", ("x.json", "not an outcome")),
+        ("report broken --out page.html", ("x.json", "outcome")),
         ("report model data --images nowhere --out page.html", ("nowhere", "--images")),
-        ("report model data --images folder.html --out page.html", ("holds no photos", "--images")),
+        ("report model data --images folder.html --out page.html", ("contains no photos", "--images")),
         ("report model other.npz --classes data/classes.csv --out page.html", ("24 features", "has 20")),
-        ("report model narrow.npy --out page.html", ("5 features", "needs 24")),
-        ("report model nothing.npy --out page.html", ("holds no image",)),
+        ("report model narrow.npy --out page.html", ("5 features", "24")),
+        ("report model nothing.npy --out page.html", ("nothing.npy", "no image")),
         ("report model data --semantics word2vec --out page.html", ("attributes", "word2vec")),
     ],
 )
-def test_wrong_input_is_said_and_nothing_is_left(run: Run, desk: Path, line: str, words: tuple[str, ...]) -> None:
+def test_invalid_input_is_reported_and_no_file_is_written(run: Run, desk: Path, line: str, words: tuple[str, ...]) -> None:
     results("results")
     Path("empty/jobs").mkdir(parents=True)
     Path("broken/jobs").mkdir(parents=True)
@@ -280,39 +280,39 @@ def test_wrong_input_is_said_and_nothing_is_left(run: Run, desk: Path, line: str
         np.savez("other.npz", X=file["X"][:, :20], y=file["y"], split=file["split"])
     np.save("narrow.npy", np.zeros((3, 5), np.float32))
     np.save("nothing.npy", np.zeros((0, 24), np.float32))
-    err = refused(run, line)
+    err = rejected(run, line)
     assert [word for word in words if word not in err] == [], err
 
 
-def test_without_arguments_the_usage_is_shown(run: Run, desk: Path) -> None:
+def test_missing_arguments_are_reported(run: Run, desk: Path) -> None:
     code, _, err = run("report model data")
     assert code == 2
     assert "--out" in err
     assert run("report")[0] == 2
 
 
-def test_a_full_disk_leaves_nothing(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_file(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> NoReturn:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     Path("page.html").write_text("an earlier one")
     monkeypatch.setattr("sightunseen.core.files.os.replace", full)
-    assert "No space left on device" in refused(run, "report model data --quick --out page.html")
-    assert "No space left on device" in refused(run, "report model data --quick --out new/page.html")
+    assert "No space left on device" in rejected(run, "report model data --quick --out page.html")
+    assert "No space left on device" in rejected(run, "report model data --quick --out new/page.html")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written_to(run: Run, desk: Path) -> None:
+def test_a_folder_without_write_permission(run: Run, desk: Path) -> None:
     Path("locked").mkdir(mode=0o500)
-    assert "locked" in refused(run, "report model data --quick --out locked/page.html")
+    assert "locked" in rejected(run, "report model data --quick --out locked/page.html")
 
 
 @pytest.mark.parametrize("package", ["altair", "jinja2", "vl_convert"])
 def test_a_missing_extra_is_named(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    for name in ("page", "figures"):  # as in a process that has not imported them yet
+    for name in ("page", "figures"):  # as if not imported yet
         monkeypatch.delitem(sys.modules, f"sightunseen.report.{name}", raising=False)
     monkeypatch.setitem(sys.modules, package, None)
-    err = refused(run, "report model data --out page.html")
+    err = rejected(run, "report model data --out page.html")
     assert f"need {package}" in err
     assert "pip install 'sightunseen[report]'" in err
 

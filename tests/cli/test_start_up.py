@@ -1,4 +1,4 @@
-"""Starting up is quick: nothing heavy is imported before it is needed. And a closed pipe is no mistake."""
+"""Start-up time: heavy packages are imported only when needed. And closed pipes."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ COMMANDS = (
 
 
 def imported(*arguments: str) -> set[str]:
-    """The packages that a run of Python imports."""
+    """Packages that a Python process imports."""
     ended = subprocess.run([sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, check=True)
     lines = [line for line in ended.stderr.splitlines() if line.startswith("import time:")]
     return {line.rsplit("|", 1)[1].strip().partition(".")[0] for line in lines}
@@ -76,18 +76,18 @@ def test_listing_methods_and_showing_results_never_import_torch(desk: Path) -> N
 
 
 @pytest.mark.parametrize("line", ["--help", "train --help", "inspect data", "inspect data --json"])
-def test_a_reader_that_has_gone_is_no_mistake(desk: Path, line: str) -> None:
+def test_closed_pipe_is_not_an_error(desk: Path, line: str) -> None:
     with subprocess.Popen(
         [sys.executable, *CLI, *line.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        process.stdout.close()  # before anything is written: the pipe is broken for sure
+        process.stdout.close()  # before anything is written
         process.stdout = None
         err = process.communicate(timeout=60)[1]
     assert (process.returncode, err) == (0, "")
 
 
-def test_a_reader_of_the_first_line_sees_no_traceback(desk: Path) -> None:
+def test_head_of_the_output_prints_no_traceback(desk: Path) -> None:
     piped = f"{sys.executable} -m sightunseen.cli inspect benchmark | head -1"
     ended = subprocess.run(piped, shell=True, capture_output=True, text=True, check=True)
     assert (ended.stdout.strip(), ended.stderr) == ("benchmark", "")

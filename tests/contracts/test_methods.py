@@ -1,4 +1,4 @@
-"""What every method promises: a scikit-learn classifier that also knows classes it has no images of."""
+"""Contract of all methods: a scikit-learn classifier that can also predict classes without training images."""
 
 import copy
 import json
@@ -53,7 +53,7 @@ from sightunseen.methods import (
 from sightunseen.selection.evaluation import zsl_accuracy
 from sightunseen.training import Hook, Training
 
-# Every method with settings that learn a small world in a tenth of a second.
+# Each method with hyperparameters that fit a small world in a tenth of a second.
 QUICK: dict[str, ZeroShotClassifier] = {
     "ALE": ALE(n_steps=100, learning_rate=1e-2, device="cpu"),
     "CMT": CMT(hidden=32, kept=0.8, n_steps=80, learning_rate=5e-2, device="cpu"),
@@ -94,7 +94,7 @@ QUICK: dict[str, ZeroShotClassifier] = {
 
 @pytest.fixture(scope="module")
 def world() -> ZeroShotDataset:
-    """40 seen and 5 unseen classes whose prototypes follow from their attributes alone, with little noise."""
+    """40 seen and 5 unseen classes, determined by their attributes, with little noise."""
     return make_world(World(n_seen=40, n_unseen=5, n_attributes=12, n_features=32, images_per_class=12, private=0.0, noise=0.5))
 
 
@@ -105,7 +105,7 @@ def method(request: pytest.FixtureRequest) -> ZeroShotClassifier:
 
 @pytest.fixture(scope="module")
 def fitted(method: ZeroShotClassifier, world: ZeroShotDataset) -> ZeroShotClassifier:
-    """Shared; a test that changes the model takes a copy."""
+    """Shared between tests; a test that changes the model copies it."""
     return fit(method, world)
 
 
@@ -118,35 +118,35 @@ def assert_same_scores(one: ZeroShotClassifier, other: ZeroShotClassifier, X: np
     np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
 
 
-def test_every_method_stands_in_the_registry_under_its_own_name_and_is_tested_here() -> None:
+def test_all_methods_are_registered_by_name_and_tested() -> None:
     assert {name: method.__name__ for name, method in METHODS.items()} == {name: name for name in METHODS}
     assert set(QUICK) == set(METHODS)
 
 
-# -- scikit-learn -------------------------------------------------------------------------------------------------------
+# -- scikit-learn ------------------------------------------------------------------------------------------------------
 
 
 @parametrize_with_checks([QUICK[name] for name in sorted(METHODS)])
-def test_scikit_learn_accepts_it_as_a_classifier(estimator: ZeroShotClassifier, check: Any) -> None:
+def test_scikit_learn_estimator_checks(estimator: ZeroShotClassifier, check: Any) -> None:
     check(estimator)
 
 
-def test_a_clone_has_the_settings_and_nothing_learned(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_clone_copies_hyperparameters_only(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     copied = clone(fitted)
     assert copied.get_params() == fitted.get_params()
     with pytest.raises(NotFittedError):
         copied.predict(world.test_unseen.X)
 
 
-def test_settings_can_be_set_and_read_back(method: ZeroShotClassifier) -> None:
+def test_set_params_and_get_params(method: ZeroShotClassifier) -> None:
     for name, value in method.get_params().items():
         other = {True: False, False: True}.get(value, "other") if isinstance(value, bool) else "other"
         assert clone(method).set_params(**{name: other}).get_params()[name] == other
-    with pytest.raises(ValueError, match="no_such_setting"):
-        clone(method).set_params(no_such_setting=1)
+    with pytest.raises(ValueError, match="no_such_parameter"):
+        clone(method).set_params(no_such_parameter=1)
 
 
-def test_it_works_behind_a_scaler_in_a_pipeline(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_pipeline_with_a_scaler(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     scaler = StandardScaler().fit(world.train.X)
     alone = clone(method).fit(scaler.transform(world.train.X), world.train.y, classes=world.classes)
     pipeline = Pipeline([("scale", StandardScaler()), ("classify", clone(method))])
@@ -157,42 +157,38 @@ def test_it_works_behind_a_scaler_in_a_pipeline(method: ZeroShotClassifier, worl
     assert alone.score(scaler.transform(X), world.test_unseen.y, "unseen") > 0.5  # chance is 0.2
 
 
-def test_grid_search_by_groups_validates_on_classes_unseen_in_training(
-    method: ZeroShotClassifier, world: ZeroShotDataset
-) -> None:
-    met: list[set[str]] = []
+def test_grid_search_by_class_validates_on_unseen_classes(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+    validated: list[set[str]] = []
 
     def scoring(model: ZeroShotClassifier, X: np.ndarray, y: np.ndarray) -> float:
         assert set(y.tolist()).isdisjoint(model.seen_classes_.tolist())
         assert set(model.predict(X, np.unique(y)).tolist()) <= set(y.tolist())
-        met.append(set(y.tolist()))
+        validated.append(set(y.tolist()))
         return zsl_accuracy(model, X, y)
 
     search = GridSearchCV(clone(method), [{}], cv=GroupKFold(n_splits=3), scoring=scoring, error_score="raise")
     search.fit(world.train.X, world.train.y, groups=world.train.y, classes=world.classes)
-    assert set().union(*met) == set(world.seen.tolist())
-    assert sum(map(len, met)) == len(world.seen)
+    assert set().union(*validated) == set(world.seen.tolist())
+    assert sum(map(len, validated)) == len(world.seen)
     assert search.best_score_ > 0.4  # among 13 or 14 classes chance is 0.08
     np.testing.assert_array_equal(search.best_estimator_.seen_classes_, world.seen)
 
 
-def test_grid_search_prefers_the_better_setting(world: ZeroShotDataset) -> None:
+def test_grid_search_selects_the_better_hyperparameter(world: ZeroShotDataset) -> None:
     grid = {"learning_rate": [1e-9, 1e-2]}
     search = GridSearchCV(clone(QUICK["CVC"]), grid, cv=GroupKFold(n_splits=3), scoring=zsl_accuracy, error_score="raise")
     search.fit(world.train.X, world.train.y, groups=world.train.y, classes=world.classes)
     assert search.best_params_ == {"learning_rate": 1e-2}
 
 
-def test_grid_search_over_a_pipeline_validates_on_unseen_classes_too(
-    method: ZeroShotClassifier, world: ZeroShotDataset
-) -> None:
+def test_grid_search_over_a_pipeline_validates_on_unseen_classes(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     pipeline = Pipeline([("scale", StandardScaler()), ("classify", clone(method))])
     search = GridSearchCV(pipeline, [{}], cv=GroupKFold(n_splits=3), scoring=zsl_accuracy, error_score="raise")
     search.fit(world.train.X, world.train.y, groups=world.train.y, classify__classes=world.classes)
     assert search.best_score_ > 0.4
 
 
-def test_score_is_the_mean_of_the_classes_accuracies(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_score_is_per_class_accuracy(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     X, y = world.test_unseen.X[5:], world.test_unseen.y[5:]  # one class has fewer images than the others
     predicted = fitted.predict(X)
     accuracies = []
@@ -203,10 +199,10 @@ def test_score_is_the_mean_of_the_classes_accuracies(fitted: ZeroShotClassifier,
     assert fitted.score(X, y, candidates="unseen") >= fitted.score(X, y)
 
 
-# -- the class table ----------------------------------------------------------------------------------------------------
+# -- the class table ---------------------------------------------------------------------------------------------------
 
 
-def test_the_order_of_the_class_table_changes_no_score(
+def test_order_of_class_table_does_not_matter(
     method: ZeroShotClassifier, fitted: ZeroShotClassifier, world: ZeroShotDataset
 ) -> None:
     mixed = np.random.default_rng(0).permutation(len(world.classes.labels))
@@ -214,14 +210,12 @@ def test_the_order_of_the_class_table_changes_no_score(
     assert_same_scores(fitted, fit(method, world, table), world.test_unseen.X)
 
 
-def test_a_mapping_serves_as_class_table(
-    method: ZeroShotClassifier, fitted: ZeroShotClassifier, world: ZeroShotDataset
-) -> None:
+def test_class_table_can_be_a_mapping(method: ZeroShotClassifier, fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     table = dict(zip(world.classes.labels.tolist(), world.classes.vectors, strict=True))
     assert_same_scores(fitted, fit(method, world, table), world.test_unseen.X)
 
 
-def test_seen_and_unseen_classes_are_told_apart(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_seen_and_unseen_classes_are_distinguished(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     np.testing.assert_array_equal(fitted.seen_classes_, np.unique(world.train.y))
     np.testing.assert_array_equal(fitted.unseen_classes_, np.unique(world.test_unseen.y))
     np.testing.assert_array_equal(fitted.classes_, np.unique(world.labels))
@@ -232,7 +226,7 @@ def test_unseen_classes_are_recognised(fitted: ZeroShotClassifier, world: ZeroSh
     assert fitted.score(world.test_seen.X, world.test_seen.y) > 0.4  # chance is 0.02
 
 
-def test_a_label_without_a_vector_is_named(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_label_without_vector_is_named(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     missing = world.seen[3]
     table = world.classes.only([label for label in world.classes.labels if label != missing])
     with pytest.raises(DataError, match=f"'{missing}' has no semantic vector"):
@@ -240,14 +234,14 @@ def test_a_label_without_a_vector_is_named(method: ZeroShotClassifier, world: Ze
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_class_vector_that_is_not_finite_is_named(method: ZeroShotClassifier, world: ZeroShotDataset, bad: float) -> None:
+def test_class_with_non_finite_vector_is_named(method: ZeroShotClassifier, world: ZeroShotDataset, bad: float) -> None:
     vectors = np.array(world.classes.vectors)
     vectors[2, 1] = bad
     with pytest.raises(DataError, match=str(world.classes.labels[2])):
         fit(method, world, ClassTable(world.classes.labels, vectors))
 
 
-def test_a_vector_that_says_nothing_is_refused_before_training(world: ZeroShotDataset) -> None:
+def test_zero_class_vector_is_an_error_before_training(world: ZeroShotDataset) -> None:
     class Started(Hook):
         chunks = 0
 
@@ -263,14 +257,14 @@ def test_a_vector_that_says_nothing_is_refused_before_training(world: ZeroShotDa
     assert started.chunks == 0
 
 
-def test_a_model_can_be_fitted_again_on_another_class_table(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
-    again = fit(method, world).fit(world.train.X[:, :20], world.train.y)  # one-hot: other vectors, fewer classes and features
+def test_refit_on_another_class_table(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+    again = fit(method, world).fit(world.train.X[:, :20], world.train.y)  # one-hot vectors, fewer classes and features
     fresh = clone(method).fit(world.train.X[:, :20], world.train.y)
     assert_same_scores(again, fresh, world.test_seen.X[:, :20])
 
 
-def test_numbers_serve_as_labels(method: ZeroShotClassifier, fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
-    """Numbers in the order of the names: the same model, with other names."""
+def test_labels_can_be_numbers(method: ZeroShotClassifier, fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+    """Numbers in the order of the names give the same model."""
     names, numbers = np.unique(world.labels, return_inverse=True)
     table = ClassTable(np.arange(len(names)), world.classes.vectors_of(names))
     model = clone(method).fit(world.train.X, numbers[world.train_rows], table)
@@ -278,29 +272,31 @@ def test_numbers_serve_as_labels(method: ZeroShotClassifier, fitted: ZeroShotCla
     np.testing.assert_array_equal(names[model.predict(world.test_unseen.X)], fitted.predict(world.test_unseen.X))
 
 
-# -- randomness ---------------------------------------------------------------------------------------------------------
+# -- randomness --------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_seed_gives_the_same_bits(
+def test_same_seed_gives_identical_scores(
     method: ZeroShotClassifier, fitted: ZeroShotClassifier, world: ZeroShotDataset
 ) -> None:
-    np.random.seed(1)  # global states must not matter
+    np.random.seed(1)  # global random states must not matter
     torch.manual_seed(1)
     assert_same_scores(fitted, fit(method, world), world.test_unseen.X)
 
 
-def test_another_seed_gives_other_bits(method: ZeroShotClassifier, fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_another_seed_gives_other_scores(
+    method: ZeroShotClassifier, fitted: ZeroShotClassifier, world: ZeroShotDataset
+) -> None:
     if "seed" not in method.get_params():
-        pytest.skip("this method draws nothing at random")
+        pytest.skip("this method is deterministic")
     other = fit(clone(method).set_params(seed=1), world)
     assert not np.array_equal(other.decision_function(world.test_unseen.X), fitted.decision_function(world.test_unseen.X))
 
 
-# -- candidates ---------------------------------------------------------------------------------------------------------
+# -- candidates --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("word", ["all", "seen", "unseen"])
-def test_words_stand_for_their_classes(fitted: ZeroShotClassifier, world: ZeroShotDataset, word: str) -> None:
+def test_candidates_by_word(fitted: ZeroShotClassifier, world: ZeroShotDataset, word: str) -> None:
     labels = {"all": np.unique(world.labels), "seen": world.seen, "unseen": world.unseen}[word]
     np.testing.assert_array_equal(fitted.candidates(word), labels)
     X = np.concatenate([world.test_seen.X, world.test_unseen.X])
@@ -308,7 +304,7 @@ def test_words_stand_for_their_classes(fitted: ZeroShotClassifier, world: ZeroSh
     assert set(fitted.predict(X, word).tolist()) <= set(labels.tolist())
 
 
-def test_zsl_chooses_among_the_unseen_and_gzsl_among_all(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_zsl_predicts_unseen_and_gzsl_all_classes(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     X = np.concatenate([world.test_seen.X, world.test_unseen.X])
     zsl, gzsl = set(fitted.predict(X, "unseen").tolist()), set(fitted.predict(X).tolist())
     assert zsl == set(world.unseen.tolist())
@@ -328,15 +324,15 @@ def test_predictions_scores_and_probabilities_agree(fitted: ZeroShotClassifier, 
     np.testing.assert_array_equal(fitted.predict(X, candidates), labels[p.argmax(axis=1)])
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
     exponentials = np.exp(scores.astype(float) - scores.max(axis=1, keepdims=True))
-    # What is next to nothing cannot be told from it in single precision.
+    # Tiny probabilities underflow in single precision.
     np.testing.assert_allclose(p, exponentials / exponentials.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-30)
 
 
-def test_columns_follow_the_order_of_the_candidates(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_columns_follow_order_of_candidates(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     mixed = np.random.default_rng(0).permutation(len(fitted.classes_))
     X = world.test_unseen.X
     found = fitted.decision_function(X, fitted.classes_[mixed])
-    # Another order of columns may be summed in another order: single precision, numbers up to the scale of about 20.
+    # The order of columns can change the order of summation: single precision, scores of magnitude up to about 20.
     np.testing.assert_allclose(found, fitted.decision_function(X)[:, mixed], rtol=1e-5, atol=1e-4)
 
 
@@ -351,20 +347,20 @@ def test_columns_follow_the_order_of_the_candidates(fitted: ZeroShotClassifier, 
     ],
 )
 @pytest.mark.parametrize("verb", ["predict", "predict_proba", "decision_function"])
-def test_bad_candidates_are_refused(
+def test_invalid_candidates_are_an_error(
     verb: str, candidates: Any, error: type[Exception], message: str, fitted: ZeroShotClassifier, world: ZeroShotDataset
 ) -> None:
     with pytest.raises(error, match=message):
         getattr(fitted, verb)(world.test_unseen.X, candidates)
 
 
-def test_a_model_without_unseen_classes_says_so(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_model_without_unseen_classes_has_no_unseen_candidates(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     model = clone(method).fit(world.train.X, world.train.y)
     with pytest.raises(DataError, match=r"no candidates .*\(unseen\)"):
         model.predict(world.test_unseen.X, "unseen")
 
 
-def test_the_penalty_lowers_the_scores_of_seen_classes_and_no_other(world: ZeroShotDataset) -> None:
+def test_seen_penalty_is_subtracted_from_seen_classes_only(world: ZeroShotDataset) -> None:
     model = fit(QUICK["CVC"], world)
     before = model.decision_function(world.test_unseen.X).astype(float)
     after = model.set_params(seen_penalty=2.5).decision_function(world.test_unseen.X).astype(float)
@@ -372,11 +368,11 @@ def test_the_penalty_lowers_the_scores_of_seen_classes_and_no_other(world: ZeroS
     np.testing.assert_allclose(before - after, np.broadcast_to(expected, before.shape), atol=1e-5)
 
 
-# -- adding classes -------------------------------------------------------------------------------------------------------
+# -- adding classes ----------------------------------------------------------------------------------------------------
 
 
 def fit_without(label: str, method: ZeroShotClassifier, world: ZeroShotDataset) -> tuple[ZeroShotClassifier, str, np.ndarray]:
-    """A model that never heard of one unseen class, that class and its vector."""
+    """A model fitted without one unseen class, that class and its vector."""
     known = [other for other in world.classes.labels if other != label]
     return fit(method, world, world.classes.only(known)), label, world.classes.vectors_of([label])[0]
 
@@ -386,7 +382,7 @@ def without_one(method: ZeroShotClassifier, world: ZeroShotDataset) -> tuple[Zer
     return fit_without(str(world.unseen[1]), method, world)
 
 
-def test_an_added_class_is_recognised_at_once(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_added_class_is_recognised_without_training(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     among_unseen, among_all = [], []
     for unseen in world.unseen.tolist():
         model, label, vector = fit_without(unseen, method, world)
@@ -397,12 +393,12 @@ def test_an_added_class_is_recognised_at_once(method: ZeroShotClassifier, world:
         assert label in model.unseen_classes_
         among_unseen.append(np.mean(model.predict(images, "unseen") == label))
         among_all.append(np.mean(model.predict(images) == label))
-    # Every unseen class in its turn: a single one has twelve images, too few to say much.
+    # Averaged over the unseen classes, because one class has only twelve images.
     assert np.mean(among_unseen) > 0.6  # chance is 0.2
     assert np.mean(among_all) > 0.3  # chance among all is 0.02
 
 
-def test_an_added_class_is_as_good_as_one_known_from_the_start(
+def test_added_class_has_the_scores_of_a_class_known_at_fit(
     without_one: tuple[ZeroShotClassifier, str, np.ndarray], fitted: ZeroShotClassifier, world: ZeroShotDataset
 ) -> None:
     model, label, vector = without_one
@@ -423,7 +419,7 @@ def test_an_added_class_is_as_good_as_one_known_from_the_start(
         pytest.param({7: np.ones(12)}, "all numbers", id="a number among names"),
     ],
 )
-def test_a_class_that_cannot_be_added_leaves_the_model_as_it_was(
+def test_invalid_added_class_does_not_change_the_model(
     added: dict[Any, np.ndarray], message: str, fitted: ZeroShotClassifier, world: ZeroShotDataset
 ) -> None:
     model = copy.deepcopy(fitted)
@@ -432,7 +428,7 @@ def test_a_class_that_cannot_be_added_leaves_the_model_as_it_was(
     assert_same_scores(model, fitted, world.test_unseen.X)
 
 
-def test_a_name_among_numbers_is_refused(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_adding_a_name_to_numeric_labels_is_an_error(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     names, numbers = np.unique(world.labels, return_inverse=True)
     table = ClassTable(np.arange(len(names)), world.classes.vectors_of(names))
     model = clone(method).fit(world.train.X, numbers[world.train_rows], table)
@@ -441,10 +437,10 @@ def test_a_name_among_numbers_is_refused(method: ZeroShotClassifier, world: Zero
     np.testing.assert_array_equal(model.unseen_classes_, np.unique(numbers[world.test_unseen_rows]))
 
 
-# -- saving and loading ---------------------------------------------------------------------------------------------------
+# -- saving and loading ------------------------------------------------------------------------------------------------
 
 
-def test_a_loaded_model_gives_the_same_scores(fitted: ZeroShotClassifier, world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_loaded_model_gives_the_same_scores(fitted: ZeroShotClassifier, world: ZeroShotDataset, tmp_path: Path) -> None:
     fitted.save(tmp_path / "model")
     for loaded in (load_model(tmp_path / "model"), type(fitted).load(tmp_path / "model")):
         assert type(loaded) is type(fitted)
@@ -454,7 +450,7 @@ def test_a_loaded_model_gives_the_same_scores(fitted: ZeroShotClassifier, world:
         assert_same_scores(loaded, fitted, world.test_unseen.X)
 
 
-def test_added_classes_are_saved_and_can_be_added_to_a_loaded_model(
+def test_added_classes_are_saved_and_classes_can_be_added_after_loading(
     fitted: ZeroShotClassifier, world: ZeroShotDataset, tmp_path: Path
 ) -> None:
     vectors = {"otter": np.arange(12.0), "seal": np.ones(12)}
@@ -465,7 +461,7 @@ def test_added_classes_are_saved_and_can_be_added_to_a_loaded_model(
     assert_same_scores(load_model(tmp_path / "without").add_classes(vectors), model, world.test_unseen.X)
 
 
-def test_an_adapted_model_is_saved_with_its_learned_classifiers(world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_adapted_model_is_saved_with_its_classifiers(world: ZeroShotDataset, tmp_path: Path) -> None:
     model = fit(QUICK["CVC"], world).adapt(world.test_unseen.X, rounds=2, steps_per_round=20)
     model.add_classes({"otter": np.arange(12.0)})
     model.save(tmp_path / "model")
@@ -474,7 +470,7 @@ def test_an_adapted_model_is_saved_with_its_learned_classifiers(world: ZeroShotD
 
 
 @pytest.mark.parametrize("kind", [int, float, str])
-def test_labels_keep_their_kind_through_a_file(kind: type, tmp_path: Path) -> None:
+def test_labels_keep_their_type_when_saved(kind: type, tmp_path: Path) -> None:
     X, y = np.eye(4, dtype=np.float32), np.array([kind(k) for k in (1, 2, 3, 4)])
     model = CVC(hidden=4, n_steps=5, device="cpu").fit(X, y)
     model.save(tmp_path / "model")
@@ -483,15 +479,15 @@ def test_labels_keep_their_kind_through_a_file(kind: type, tmp_path: Path) -> No
     np.testing.assert_array_equal(answers, model.predict(X))
 
 
-def test_settings_found_by_a_search_over_numpy_numbers_can_be_saved(world: ZeroShotDataset, tmp_path: Path) -> None:
-    """``GridSearchCV(..., {"hidden": np.array([32, 64])})`` sets numpy's integers, and that is how people write grids."""
+def test_numpy_hyperparameters_can_be_saved(world: ZeroShotDataset, tmp_path: Path) -> None:
+    """``GridSearchCV(..., {"hidden": np.array([32, 64])})`` sets numpy integers."""
     model = clone(QUICK["CVC"]).set_params(hidden=np.int64(16), learning_rate=np.float32(0.01), episodic=np.True_)
     fit(model, world).save(tmp_path / "model")
     assert CVC.load(tmp_path / "model").get_params()["hidden"] == 16
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
-def test_a_model_made_on_a_gpu_opens_where_there_is_none(world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_gpu_model_loads_without_a_gpu(world: ZeroShotDataset, tmp_path: Path) -> None:
     model = fit(QUICK["CVC"], world)
     model.device = "cuda"
     model.save(tmp_path / "model")
@@ -499,7 +495,7 @@ def test_a_model_made_on_a_gpu_opens_where_there_is_none(world: ZeroShotDataset,
     np.testing.assert_array_equal(loaded.predict(world.test_unseen.X), model.predict(world.test_unseen.X))
 
 
-def test_a_model_of_an_unknown_method_is_not_guessed_at(fitted: ZeroShotClassifier, tmp_path: Path) -> None:
+def test_model_of_an_unknown_method_is_an_error(fitted: ZeroShotClassifier, tmp_path: Path) -> None:
     later = type("Later", (type(fitted),), {})
     fitted.save(tmp_path / "model")
     with pytest.raises(ModelError, match="not Later"):
@@ -511,7 +507,7 @@ def test_a_model_of_an_unknown_method_is_not_guessed_at(fitted: ZeroShotClassifi
         load_model(tmp_path / "later")
 
 
-def test_the_files_hold_json_and_safetensors_and_nothing_else(fitted: ZeroShotClassifier, tmp_path: Path) -> None:
+def test_model_folder_holds_only_json_and_safetensors(fitted: ZeroShotClassifier, tmp_path: Path) -> None:
     fitted.save(tmp_path / "model")
     assert {path.name for path in (tmp_path / "model").iterdir()} == {"model.json", "weights.safetensors"}
     assert (
@@ -519,13 +515,13 @@ def test_the_files_hold_json_and_safetensors_and_nothing_else(fitted: ZeroShotCl
     )
 
 
-def test_an_unfitted_model_is_not_saved(method: ZeroShotClassifier, tmp_path: Path) -> None:
+def test_saving_an_unfitted_model_is_an_error(method: ZeroShotClassifier, tmp_path: Path) -> None:
     with pytest.raises(NotFittedError):
         clone(method).save(tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
 
-# -- features, whatever their form ------------------------------------------------------------------------------------------
+# -- types of features -------------------------------------------------------------------------------------------------
 
 
 def as_memory_map(X: np.ndarray, folder: Path) -> np.ndarray:
@@ -545,25 +541,25 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_form_of_the_features_does_not_matter(
+def test_type_of_features_does_not_matter(
     form: str, method: ZeroShotClassifier, world: ZeroShotDataset, tmp_path: Path
 ) -> None:
     train, test = (
         np.round(10 * world.train.X),
         np.round(10 * world.test_unseen.X),
-    )  # whole numbers, so that integers can hold them
+    )  # integers, so that all types are exact
     plain = clone(method).fit(train, world.train.y, world.classes)
     (tmp_path / "train").mkdir()
     model = clone(method).fit(FORMS[form](train, tmp_path / "train"), world.train.y, world.classes)
     found = model.decision_function(FORMS[form](test, tmp_path))
     np.testing.assert_array_equal(model.predict(FORMS[form](test, tmp_path)), plain.predict(test))
-    if form in ("Fortran", "Arrow table"):  # columns in memory may be summed in another order
+    if form in ("Fortran", "Arrow table"):  # another memory layout can change the order of summation
         np.testing.assert_allclose(found, plain.decision_function(test), rtol=1e-5, atol=1e-4)
     else:
         np.testing.assert_array_equal(found, plain.decision_function(test))
 
 
-def test_features_are_not_written_to(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_features_are_not_modified(method: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     train, test = world.train.X.copy(), world.test_unseen.X.copy()
     clone(method).fit(train, world.train.y, world.classes).predict(test)
     np.testing.assert_array_equal(train, world.train.X)
@@ -571,10 +567,10 @@ def test_features_are_not_written_to(method: ZeroShotClassifier, world: ZeroShot
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_features_that_are_not_finite_are_refused(
+def test_non_finite_features_are_an_error(
     bad: float, method: ZeroShotClassifier, fitted: ZeroShotClassifier, world: ZeroShotDataset
 ) -> None:
-    X = np.concatenate([world.train.X] * (BLOCK // len(world.train.X) + 1))  # the bad one stands in the second block
+    X = np.concatenate([world.train.X] * (BLOCK // len(world.train.X) + 1))  # the invalid row is in the second block
     X[-1, 3] = bad
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         fitted.predict(X)
@@ -582,7 +578,7 @@ def test_features_that_are_not_finite_are_refused(
         clone(method).fit(X[-len(world.train.X) :], world.train.y, world.classes)
 
 
-def test_many_images_get_the_answers_they_get_alone(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+def test_predictions_do_not_depend_on_blocks_of_images(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
     X = np.concatenate([world.features] * (2 * BLOCK // len(world.features) + 1))
     assert len(X) > 2 * BLOCK
     scores, p, labels = fitted.decision_function(X), fitted.predict_proba(X), fitted.predict(X)
@@ -594,11 +590,11 @@ def test_many_images_get_the_answers_they_get_alone(fitted: ZeroShotClassifier, 
         assert fitted.predict(alone)[0] == labels[row]
 
 
-# -- explanations -----------------------------------------------------------------------------------------------------------
+# -- explanations ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("from_mean", [True, False], ids=["mean", "class"])
-def test_contributions_of_attributes_sum_to_the_difference_of_scores(
+def test_attribute_contributions_sum_to_the_score_difference(
     fitted: ZeroShotClassifier, world: ZeroShotDataset, from_mean: bool
 ) -> None:
     X, (label, other) = world.test_unseen.X[:6], (world.unseen[1], world.unseen[0])
@@ -608,14 +604,14 @@ def test_contributions_of_attributes_sum_to_the_difference_of_scores(
     np.testing.assert_allclose(found.values.sum(axis=1), found.totals, rtol=1e-9, atol=1e-9)
     assert np.abs(found.values).max() > 0
     np.testing.assert_array_equal(fitted.decision_function(X), before)
-    if not isinstance(fitted, FCLSWGAN):  # which learns each class against the others
+    if not isinstance(fitted, FCLSWGAN):  # whose classifiers depend on all classes
         start = world.classes.vectors_of(world.seen).mean(axis=0) if from_mean else world.classes.vectors_of([other])[0]
-        asked = copy.deepcopy(fitted).add_classes({"end": world.classes.vectors_of([label])[0], "start": start})
-        scores = asked.decision_function(X, ["end", "start"]).astype(np.float64)
+        extended = copy.deepcopy(fitted).add_classes({"end": world.classes.vectors_of([label])[0], "start": start})
+        scores = extended.decision_function(X, ["end", "start"]).astype(np.float64)
         np.testing.assert_allclose(found.totals, scores[:, 0] - scores[:, 1], atol=1e-3 * np.abs(scores).max())
 
 
-# -- settings of CVC --------------------------------------------------------------------------------------------------------
+# -- hyperparameters of CVC --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -640,6 +636,6 @@ def test_contributions_of_attributes_sum_to_the_difference_of_scores(
         ("schedule", "halve every 0"),
     ],
 )
-def test_a_bad_setting_of_cvc_is_named(name: str, value: Any, world: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_of_cvc_is_named(name: str, value: Any, world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         fit(clone(QUICK["CVC"]).set_params(**{name: value}), world)

@@ -1,4 +1,4 @@
-"""What must hold for any data: bounds, orders that do not matter, folds that do not leak, files that come back."""
+"""Properties that hold for any data: bounds, invariance to order, folds without leaks, file round trips."""
 
 import json
 import tempfile
@@ -41,7 +41,7 @@ def answers(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 @st.composite
 def scored(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Scores (often tied), labels, candidates and the seen among them; both sides have classes and images."""
+    """Scores with ties, labels, candidates and the seen classes; seen and unseen classes both have images."""
     n_seen, n_unseen = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     candidates = np.array(draw(st.permutations(range(n_seen + n_unseen))))
     others = draw(st.lists(st.sampled_from(candidates.tolist()), max_size=15))
@@ -52,7 +52,7 @@ def scored(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
 
 @st.composite
 def datasets(draw: st.DrawFn) -> ZeroShotDataset:
-    """4 to 9 seen classes of 1 to 8 images, some of which test; 0 to 4 unseen ones; the rows mixed."""
+    """4 to 9 seen classes of 1 to 8 training images, some with test images; 0 to 4 unseen classes; rows shuffled."""
     n_seen, n_unseen = draw(st.integers(4, 9)), draw(st.integers(0, 4))
     images: list[tuple[int, str]] = []
     for label in range(n_seen):
@@ -71,7 +71,7 @@ def datasets(draw: st.DrawFn) -> ZeroShotDataset:
 
 @some
 @given(answers())
-def test_accuracies_lie_between_the_worst_and_the_best_class(given_answers: tuple[np.ndarray, np.ndarray]) -> None:
+def test_per_class_accuracy_is_between_the_worst_and_the_best_class(given_answers: tuple[np.ndarray, np.ndarray]) -> None:
     by_class = accuracy_by_class(*given_answers)
     assert set(by_class) == set(given_answers[0].tolist())
     assert 0 <= min(by_class.values()) <= per_class_accuracy(*given_answers) + ROUNDING
@@ -103,7 +103,7 @@ def test_more_copies_of_a_class_do_not_change_per_class_accuracy(
 
 @some
 @given(fractions, fractions)
-def test_the_harmonic_mean_lies_between_its_sides_and_below_their_mean(unseen: float, seen: float) -> None:
+def test_harmonic_mean_is_between_minimum_and_arithmetic_mean(unseen: float, seen: float) -> None:
     h = harmonic_mean(unseen, seen)
     assert min(unseen, seen) - ROUNDING <= h <= (unseen + seen) / 2 + ROUNDING
     assert h == harmonic_mean(seen, unseen)
@@ -124,14 +124,14 @@ def test_unseen_accuracy_rises_and_seen_accuracy_falls_along_the_curve(images) -
 
 @some
 @given(scored())
-def test_the_area_is_at_most_that_of_the_two_ends(images) -> None:
+def test_area_is_bounded_by_the_ends_of_the_curve(images) -> None:
     curve = seen_unseen_curve(*images)
     assert -ROUNDING <= curve.area <= curve.unseen[-1] * curve.seen[0] + ROUNDING
 
 
 @some
 @given(scored(), st.integers(-8, 8))
-def test_a_constant_on_all_seen_scores_only_moves_the_curve(images, quarters: int) -> None:
+def test_constant_on_seen_scores_shifts_the_curve(images, quarters: int) -> None:
     scores, y, candidates, seen = images
     moved = seen_unseen_curve(scores + quarters / 4 * np.isin(candidates, seen), y, candidates, seen)
     curve = seen_unseen_curve(*images)
@@ -163,7 +163,7 @@ def test_the_curve_does_not_depend_on_the_order_of_images(images, seed: int) -> 
 
 @some
 @given(datasets(), st.integers(1, 3), seeds)
-def test_folds_never_leak(data: ZeroShotDataset, n_folds: int, seed: int) -> None:
+def test_folds_are_disjoint_and_use_training_images_only(data: ZeroShotDataset, n_folds: int, seed: int) -> None:
     for fold in data.validation_folds(n_folds, seed):
         parts = [fold.train.rows, fold.test_seen.rows, fold.test_unseen.rows]
         rows = np.concatenate(parts).tolist()
@@ -177,7 +177,7 @@ def test_folds_never_leak(data: ZeroShotDataset, n_folds: int, seed: int) -> Non
 
 @some
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.integers(1, 8), st.integers(1, 6), st.integers(0, 10**15), seeds)
-def test_tasks_have_distinct_classes_and_images_wherever_there_are_enough(
+def test_episodes_have_distinct_classes_and_images_if_there_are_enough(
     counts: list[int], classes_per_episode: int, images_per_class: int, first: int, seed: int
 ) -> None:
     y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
@@ -195,7 +195,7 @@ def test_tasks_have_distinct_classes_and_images_wherever_there_are_enough(
 @some
 @given(arrays(np.int64, array_shapes(max_dims=3, max_side=4), elements=st.integers(1, 2**31)), st.integers(1, 6), st.data())
 def test_numbers_drawn_below_a_count_are_below_it_and_distinct(count: np.ndarray, size: int, data: st.DataObject) -> None:
-    # Whatever the random numbers are, also the smallest, the largest and equal ones.
+    # Any random numbers, also the smallest, the largest and equal ones.
     extremes = st.sampled_from([0, 1, 2**62, 2**63 - 1]) | st.integers(0, 2**63 - 1)
     numbers = data.draw(arrays(np.int64, (*count.shape, size), elements=extremes))
     drawn = distinct_below(torch.from_numpy(count), torch.from_numpy(numbers)).numpy()
@@ -224,7 +224,7 @@ def records(draw: st.DrawFn) -> RunRecord:
 
 @some
 @given(records())
-def test_a_run_record_comes_back_from_its_json(record: RunRecord) -> None:
+def test_run_record_json_round_trip(record: RunRecord) -> None:
     text = record.to_json()
     assert RunRecord.from_json(text) == record
     assert RunRecord.from_json(text).to_json() == text
@@ -233,7 +233,7 @@ def test_a_run_record_comes_back_from_its_json(record: RunRecord) -> None:
 
 @some
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=8, unique_by=lambda text: text.rstrip("\0")), st.data())
-def test_a_class_keeps_its_vector_through_only_and_any_order_of_rows(labels: list[str], data: st.DataObject) -> None:
+def test_vectors_do_not_depend_on_row_order_or_only(labels: list[str], data: st.DataObject) -> None:
     vectors = np.random.default_rng(data.draw(seeds)).normal(size=(len(labels), 2))
     vector_of = dict(zip(labels, vectors, strict=True))
     order = data.draw(st.permutations(labels))
@@ -256,7 +256,7 @@ def test_a_class_keeps_its_vector_through_only_and_any_order_of_rows(labels: lis
     ),
     st.none() | records(),
 )
-def test_a_model_folder_comes_back_as_it_was_written(
+def test_model_folder_round_trip(
     content: dict[str, Any], arrays_by_name: dict[str, np.ndarray], record: RunRecord | None
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:

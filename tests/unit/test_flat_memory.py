@@ -1,4 +1,4 @@
-"""Answers for any number of images in memory that does not grow with them: from a mapped file, and into a Parquet file."""
+"""Memory of prediction does not grow with the number of images, from memory-mapped files and into Parquet files."""
 
 from pathlib import Path
 
@@ -16,17 +16,17 @@ ROWS = 10_000_000
 
 
 def own_memory() -> int:
-    """MiB that are the process's own; what is mapped from a file can be dropped by the system at any time."""
+    """Anonymous memory of the process in MiB, without memory-mapped files."""
     return int(STATUS.read_text().split("RssAnon:")[1].split()[0]) // 1024
 
 
-@pytest.mark.skipif(not STATUS.is_file(), reason="asks Linux how much memory is in use")
+@pytest.mark.skipif(not STATUS.is_file(), reason="needs /proc of Linux")
 def test_ten_million_images_need_no_more_memory_than_one_million(tmp_path: Path) -> None:
     vectors = {"cat": [1.0, 0.0], "dog": [0.0, 1.0], "okapi": [1.0, 1.0]}
     rng = np.random.default_rng(0)
     model = CVC(hidden=8, n_steps=20, device="cpu").fit(rng.random((40, 4)), ["cat", "dog"] * 20, vectors)
     path = tmp_path / "features.npy"
-    stored = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(ROWS, 4))  # zeros that take no disk
+    stored = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(ROWS, 4))  # a sparse file of zeros
     stored[-1] = rng.random(4)
     stored.flush()
     del stored
@@ -38,11 +38,11 @@ def test_ten_million_images_need_no_more_memory_than_one_million(tmp_path: Path)
     assert done == ROWS
     assert batch["path"][-1] == str(ROWS - 1)
     assert batch["class"][-1] == model.predict(np.load(path, mmap_mode="r")[-1:])[0]
-    assert own_memory() - after_a_million < 16  # all names alone would be 320
+    assert own_memory() - after_a_million < 16  # the names of all images would take 320 MiB
 
 
-def test_answers_in_small_batches_are_written_in_large_pieces(tmp_path: Path) -> None:
-    """A Parquet file keeps a note of each piece in memory until it is closed."""
+def test_small_batches_are_written_in_large_row_groups(tmp_path: Path) -> None:
+    """A Parquet writer keeps metadata of each row group in memory until it is closed."""
     rng = np.random.default_rng(0)
     model = ESZSL().fit(rng.random((40, 4)), ["cat", "dog"] * 20, {"cat": [1.0, 0.0], "dog": [0.0, 1.0]})
     X, names = rng.random((10_000, 4)), np.array([f"{k}.jpg" for k in range(10_000)])

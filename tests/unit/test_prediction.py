@@ -1,4 +1,4 @@
-"""Ranked answers, "none of these" among them, and the kinds of file they are written to."""
+"""Ranked predictions with open-set rejection, and their file formats."""
 
 import csv
 import errno
@@ -26,10 +26,10 @@ N_IMAGES = 7
 NAMES = np.array([f"folder, 1/imäge {k}.jpg" for k in range(N_IMAGES)])
 
 
-class ReadsItsScores(ZeroShotClassifier):
+class FeaturesAsScores(ZeroShotClassifier):
     """The score of the k-th class is the k-th feature."""
 
-    def fit(self, X: Any, y: Any, classes: Any = None) -> "ReadsItsScores":
+    def fit(self, X: Any, y: Any, classes: Any = None) -> "FeaturesAsScores":
         self._begin_fit(X, y, classes)
         return self
 
@@ -44,8 +44,8 @@ class ReadsItsScores(ZeroShotClassifier):
 
 
 @pytest.fixture
-def model() -> ReadsItsScores:
-    return ReadsItsScores().fit(np.eye(2, 5), SEEN, ClassTable(LABELS, np.eye(5)))
+def model() -> FeaturesAsScores:
+    return FeaturesAsScores().fit(np.eye(2, 5), SEEN, ClassTable(LABELS, np.eye(5)))
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def together(batches: Iterator[Batch]) -> Batch:
 
 @pytest.mark.parametrize("block", [4096, 3, 1])
 @pytest.mark.parametrize("top", [1, 3, 5])
-def test_the_best_classes_come_first_with_their_share_of_the_softmax(
-    model: ReadsItsScores, scores: np.ndarray, monkeypatch: pytest.MonkeyPatch, block: int, top: int
+def test_classes_are_ranked_with_softmax_confidence(
+    model: FeaturesAsScores, scores: np.ndarray, monkeypatch: pytest.MonkeyPatch, block: int, top: int
 ) -> None:
     monkeypatch.setattr(blocks, "ROWS", block)
     found = together(ranked(model, named_blocks(scores, NAMES), top))
@@ -77,8 +77,8 @@ def test_the_best_classes_come_first_with_their_share_of_the_softmax(
 
 
 @pytest.mark.parametrize("block", [4096, 3, 1])
-def test_images_without_names_are_called_by_the_number_of_their_row(
-    model: ReadsItsScores, scores: np.ndarray, monkeypatch: pytest.MonkeyPatch, block: int
+def test_images_without_names_are_numbered(
+    model: FeaturesAsScores, scores: np.ndarray, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     monkeypatch.setattr(blocks, "ROWS", block)
     found = together(ranked(model, named_blocks(scores), top=2))
@@ -86,7 +86,7 @@ def test_images_without_names_are_called_by_the_number_of_their_row(
 
 
 @pytest.mark.parametrize("top", [5, 6, 1000])
-def test_asking_for_more_classes_than_there_are_gives_them_all(model: ReadsItsScores, scores: np.ndarray, top: int) -> None:
+def test_large_top_gives_all_classes(model: FeaturesAsScores, scores: np.ndarray, top: int) -> None:
     found = together(ranked(model, named_blocks(scores, NAMES), top))
     assert found["rank"].tolist() == [1, 2, 3, 4, 5] * N_IMAGES
     for classes, confidence in zip(found["class"].reshape(-1, 5), found["confidence"].reshape(-1, 5), strict=True):
@@ -100,8 +100,8 @@ def test_asking_for_more_classes_than_there_are_gives_them_all(model: ReadsItsSc
     [("unseen", {'dog, "big"', "okapi\nnew line", "tapir"}), ("seen", set(SEEN)), (["tapir", "cat"], {"tapir", "cat"})],
     ids=["unseen", "seen", "listed"],
 )
-def test_confidence_is_shared_among_the_candidates_alone(
-    model: ReadsItsScores, scores: np.ndarray, candidates: Any, labels: set[str]
+def test_confidence_is_normalised_over_the_candidates(
+    model: FeaturesAsScores, scores: np.ndarray, candidates: Any, labels: set[str]
 ) -> None:
     found = together(ranked(model, named_blocks(scores, NAMES), len(LABELS), candidates))
     assert set(found["class"]) == labels
@@ -110,12 +110,12 @@ def test_confidence_is_shared_among_the_candidates_alone(
 
 
 @pytest.mark.parametrize("top", [0, -3])
-def test_asking_for_no_class_is_refused(model: ReadsItsScores, scores: np.ndarray, top: int) -> None:
+def test_top_below_one_raises_an_error(model: FeaturesAsScores, scores: np.ndarray, top: int) -> None:
     with pytest.raises(SettingsError, match=f"top must be at least 1; got {top}"):
         list(ranked(model, named_blocks(scores, NAMES), top))
 
 
-def test_an_unknown_candidate_is_named(model: ReadsItsScores, scores: np.ndarray) -> None:
+def test_unknown_candidate_is_named(model: FeaturesAsScores, scores: np.ndarray) -> None:
     with pytest.raises(DataError, match="'otter' has no semantic vector"):
         list(ranked(model, named_blocks(scores, NAMES), 1, ["cat", "otter"]))
 
@@ -147,9 +147,9 @@ ENDINGS = [(".csv", read_csv), (".json", read_json), (".jsonl", read_json_lines)
 
 @pytest.mark.parametrize(("ending", "read"), ENDINGS)
 @pytest.mark.parametrize("labels", [LABELS, [30, 10, 20, 50, 40]], ids=["text labels", "numbers as labels"])
-def test_every_kind_of_file_holds_the_same_answers(tmp_path: Path, monkeypatch, scores, ending, read, labels) -> None:
+def test_all_file_formats_have_the_same_content(tmp_path: Path, monkeypatch, scores, ending, read, labels) -> None:
     monkeypatch.setattr(blocks, "ROWS", 3)
-    model = ReadsItsScores().fit(np.eye(2, 5), [labels[0], labels[2]], ClassTable(labels, np.eye(5)))
+    model = FeaturesAsScores().fit(np.eye(2, 5), [labels[0], labels[2]], ClassTable(labels, np.eye(5)))
     answers = together(ranked(model, named_blocks(scores, NAMES), 2))
     rows = write_predictions(tmp_path / f"answers{ending}", ranked(model, named_blocks(scores, NAMES), 2))
     assert rows == 2 * N_IMAGES
@@ -160,7 +160,9 @@ def test_every_kind_of_file_holds_the_same_answers(tmp_path: Path, monkeypatch, 
 
 @pytest.mark.parametrize("block", [4096, 3])
 @pytest.mark.parametrize("top", [1, 2])
-def test_more_columns_stand_beside_the_best_class(tmp_path: Path, model, scores, monkeypatch, block: int, top: int) -> None:
+def test_explanations_are_in_the_row_of_the_best_class(
+    tmp_path: Path, model, scores, monkeypatch, block: int, top: int
+) -> None:
     monkeypatch.setattr(blocks, "ROWS", block)
 
     def explain(X: np.ndarray, labels: np.ndarray) -> Batch:
@@ -183,9 +185,9 @@ def test_more_columns_stand_beside_the_best_class(tmp_path: Path, model, scores,
 
 
 @pytest.mark.parametrize("name", ["answers.txt", "answers", "answers.csv.gz"])
-def test_a_file_of_unknown_format_is_refused_before_any_work(tmp_path: Path, name: str) -> None:
+def test_unknown_file_format_raises_an_error_before_prediction(tmp_path: Path, name: str) -> None:
     def never() -> Iterator[Batch]:
-        pytest.fail("predicted before looking at the file's ending")
+        pytest.fail("predicted before the ending of the file was checked")
         yield {}
 
     with pytest.raises(SettingsError, match=r"must end in \.csv, \.json, \.jsonl, \.parquet"):
@@ -201,7 +203,7 @@ def test_a_file_of_unknown_format_is_refused_before_any_work(tmp_path: Path, nam
     [(DataError("bad features"), DataError), (OSError(errno.ENOSPC, "full"), StorageError)],
     ids=["data", "disk"],
 )
-def test_predicting_that_fails_half_way_leaves_the_earlier_file(tmp_path: Path, model, scores, ending, error, raised) -> None:
+def test_failed_prediction_keeps_the_earlier_file(tmp_path: Path, model, scores, ending, error, raised) -> None:
     def half() -> Iterator[Batch]:
         yield next(ranked(model, named_blocks(scores, NAMES)))
         raise error
@@ -214,21 +216,21 @@ def test_predicting_that_fails_half_way_leaves_the_earlier_file(tmp_path: Path, 
     assert list(tmp_path.iterdir()) == [path]
 
 
-# -- none of these -------------------------------------------------------------------------------------------------------
+# -- open-set rejection --------------------------------------------------------------------------------------------------
 
 
-def calibrated(model: ReadsItsScores, none_below: float | None) -> ReadsItsScores:
+def calibrated(model: FeaturesAsScores, none_below: float | None) -> FeaturesAsScores:
     model.calibration_ = Calibration(none_below=none_below, temperature=0.5, ECE=1.0, ECE_before=2.0)
     return model
 
 
 @pytest.mark.parametrize("block", [4096, 3])
 @pytest.mark.parametrize("top", [1, 2, 5, 6, 100])
-def test_an_image_below_the_threshold_is_none_of_these_and_guesses_follow(
-    model: ReadsItsScores, scores: np.ndarray, monkeypatch: pytest.MonkeyPatch, block: int, top: int
+def test_rejected_images_are_none_of_these_followed_by_the_best_classes(
+    model: FeaturesAsScores, scores: np.ndarray, monkeypatch: pytest.MonkeyPatch, block: int, top: int
 ) -> None:
     monkeypatch.setattr(blocks, "ROWS", block)
-    threshold = float(np.sort(scores.max(axis=1))[3])  # three images are below it, one is on it
+    threshold = float(np.sort(scores.max(axis=1))[3])  # three images are below it, one is equal to it
     found = together(ranked(calibrated(model, threshold), named_blocks(scores, NAMES), top))
     expected = []
     for name, row in zip(NAMES, scores.astype(float), strict=True):
@@ -246,25 +248,25 @@ def test_an_image_below_the_threshold_is_none_of_these_and_guesses_follow(
 
 
 @pytest.mark.parametrize(("none_below", "none"), [(None, True), (99.0, False)], ids=["no threshold", "not wanted"])
-def test_a_class_is_always_named_where_nothing_else_is_wanted(model, scores, none_below, none) -> None:
+def test_no_image_is_rejected_without_threshold_or_with_none_false(model, scores, none_below, none) -> None:
     found = together(ranked(calibrated(model, none_below), named_blocks(scores, NAMES), none=none))
     assert found["class"].tolist() == model.predict(scores).tolist()
 
 
-def test_a_single_candidate_can_be_none_of_these(model: ReadsItsScores, scores: np.ndarray) -> None:
+def test_images_can_be_rejected_with_a_single_candidate(model: FeaturesAsScores, scores: np.ndarray) -> None:
     found = together(ranked(calibrated(model, 0.0), named_blocks(scores, NAMES), 3, ["tapir"]))
     expected = [answer for row in scores for answer in ([NONE, "tapir"] if row[4] < 0 else ["tapir"])]
     assert found["class"].tolist() == expected
     assert set(found["confidence"][found["class"] == "tapir"]) == {1.0}
 
 
-def test_labels_that_are_numbers_stay_numbers_beside_it() -> None:
-    model = ReadsItsScores().fit(np.eye(2, 3), [7, 8], ClassTable([7, 8, 9], np.eye(3)))
+def test_numeric_labels_stay_numbers_beside_none() -> None:
+    model = FeaturesAsScores().fit(np.eye(2, 3), [7, 8], ClassTable([7, 8, 9], np.eye(3)))
     found = together(ranked(calibrated(model, 0.5), named_blocks(np.diag([1.0, 0.1, 2.0])), top=2))
     assert found["class"].tolist() == [7, 8, NONE, 8, 9, 7]
 
 
-def test_a_file_of_no_images_can_be_read(tmp_path: Path) -> None:
+def test_file_without_images_is_valid(tmp_path: Path) -> None:
     for ending, read in ENDINGS:
         assert write_predictions(tmp_path / f"none{ending}", iter([])) == 0
         assert read(tmp_path / f"none{ending}") == []

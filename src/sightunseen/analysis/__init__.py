@@ -1,1 +1,1 @@
-"""What a fitted model does on images, as plain numbers: what a report draws."""
+"""Analyses of a fitted model on a set of images, as plain numbers: what a report draws."""

@@ -1,6 +1,5 @@
-"""What a model answers on some images, asked once for every analysis."""
+"""Scores and predictions of a model on a set of images, computed once and shared by all analyses."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.calibration import probabilities
 from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import Labels
@@ -15,70 +15,122 @@ from sightunseen.core.errors import DataError
 from sightunseen.core.metrics import Reliability, reliability
 from sightunseen.methods import ZeroShotClassifier
 
-Floats = NDArray[np.float32]
-
 
 @dataclass(frozen=True)
 class Answers:
-    """What a model answers on some images: their scores, once, for every analysis."""
+    """Scores of a model for a set of images and candidate classes.
 
-    labels: Labels  # (c,) the candidates, in the order of the columns
-    scores: Floats = field(repr=False)  # (n, c), penalty on seen classes included
-    names: NDArray[Any] = field(repr=False)  # (n,) of the images, text
-    truth: Labels | None = field(default=None, repr=False)  # (n,) true labels, where they are known
-    temperature: float = 1.0  # of the model: what its scores are divided by to give probabilities
+    Parameters
+    ----------
+    labels : ndarray of shape (c,)
+        Candidate classes, in the order of the columns of ``scores``.
+    scores : ndarray of shape (n, c)
+        Decision values, with the seen-class bias of calibrated stacking included.
+    names : ndarray of shape (n,)
+        Names of the images.
+    truth : ndarray of shape (n,), default=None
+        True labels; None if they are not known.
+    temperature : float, default=1.0
+        Temperature of the model: probabilities are the softmax of ``scores / temperature``.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not agree.
+
+    Examples
+    --------
+    >>> scores = np.array([[2.0, 0.0], [0.0, 1.0]], dtype=np.float32)
+    >>> answers = Answers(np.array(["owl", "emu"]), scores, np.array(["a.jpg", "b.jpg"]), np.array(["owl", "owl"]))
+    >>> answers.predicted.tolist(), answers.correct.tolist()
+    (['owl', 'emu'], [True, False])
+    """
+
+    labels: Labels
+    scores: Floats = field(repr=False)
+    names: NDArray[Any] = field(repr=False)
+    truth: Labels | None = field(default=None, repr=False)
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
         images, candidates = len(self.names), len(self.labels)
         if self.scores.shape != (images, candidates):
             raise DataError(f"{images} image names and {candidates} candidates, but scores of shape {self.scores.shape}.")
         if self.truth is not None and len(self.truth) != images:
-            raise DataError(f"{images} images but {len(self.truth)} true labels; they must be as many.")
+            raise DataError(f"{images} images but {len(self.truth)} true labels; give one label per image.")
 
     @cached_property
-    def best(self) -> Labels:
-        """The predicted labels, (n,)."""
+    def predicted(self) -> Labels:
+        """Predicted labels, shape (n,); the first candidate wins a tie."""
         return np.asarray(self.labels[self.scores.argmax(axis=1)])
 
     @cached_property
     def confidence(self) -> Floats:
-        """The probability of the predicted labels, (n,), as ``predict_proba`` gives it."""
+        """Probabilities of the predicted labels, shape (n,), as ``predict_proba`` computes them."""
         return np.asarray(probabilities(self.scores, self.temperature).max(axis=1))
 
     @cached_property
-    def right(self) -> NDArray[np.bool_]:
-        """Whether the predicted labels are the true ones, (n,)."""
-        return np.asarray(self.best == self.known_truth)
+    def correct(self) -> NDArray[np.bool_]:
+        """Whether each predicted label is the true one, shape (n,)."""
+        return np.asarray(self.predicted == self.known_truth)
 
     @property
     def known_truth(self) -> Labels:
-        """The true labels, (n,); an error where they are not known."""
+        """True labels, shape (n,); raises ``DataError`` if they are not known."""
         if self.truth is None:
-            raise DataError("whether answers are right takes true labels, and these images have none. Give them as truth.")
+            raise DataError("this analysis needs the true labels of the images, and none were given. Pass them as truth.")
         return self.truth
 
     def reliability(self, n_bins: int = 10) -> Reliability:
-        """The images in ``n_bins`` bins of confidence, equally wide between 0 and 1, with the calibration error."""
-        check_whole("n_bins", n_bins, 1)
-        return reliability(self.confidence, self.right, n_bins)
+        """Accuracy and mean confidence per bin of confidence.
 
-    def only(self, rows: Sequence[int] | NDArray[Any] | slice) -> "Answers":
-        """The answers on some of the images: numbers of rows, or (n,) of True and False."""
-        chosen = np.arange(len(self.names))[rows]
-        truth = None if self.truth is None else self.truth[chosen]
-        return replace(self, scores=self.scores[chosen], names=self.names[chosen], truth=truth)
+        Parameters
+        ----------
+        n_bins : int, default=10
+            Number of bins of equal width between 0 and 1.
+
+        Returns
+        -------
+        Reliability
+            The non-empty bins and the expected calibration error.
+
+        Raises
+        ------
+        SettingsError
+            If ``n_bins`` is not a positive integer.
+        DataError
+            If there are no images, or their labels are not known.
+        """
+        check_whole("n_bins", n_bins, 1)
+        return reliability(self.confidence, self.correct, n_bins)
 
     def among(self, labels: ArrayLike) -> "Answers":
-        """The same scores where only some of the candidates are in question.
+        """Restrict the candidates.
 
-        Some methods have another classifier among unseen classes alone: for ZSL, ask the model.
+        The scores are not recomputed. Some methods use another classifier if all candidates are unseen; for their ZSL
+        results call :func:`ask` with these candidates.
+
+        Parameters
+        ----------
+        labels : array-like of shape (k,)
+            Candidates to keep, in the order of the new columns.
+
+        Returns
+        -------
+        Answers
+            The same images and the columns of ``labels``.
+
+        Raises
+        ------
+        DataError
+            If ``labels`` is empty or contains a class that is not a candidate.
         """
         wanted = np.asarray(labels)
-        column = {label: place for place, label in enumerate(self.labels.tolist())}
+        column = {label: index for index, label in enumerate(self.labels.tolist())}
         missing = [label for label in wanted.tolist() if label not in column]
         if missing or not wanted.size:
-            found = f"'{missing[0]}' is none of them" if missing else "no label was given"
-            raise DataError(f"the answers are among {len(self.labels)} candidates; {found}. Ask the model about it, too.")
+            found = f"'{missing[0]}' is not one of them" if missing else "no label was given"
+            raise DataError(f"scores are known for {len(self.labels)} candidates; {found}. Score it with ask() first.")
         columns = [column[label] for label in wanted.tolist()]
         return replace(self, labels=wanted, scores=self.scores[:, columns])
 
@@ -90,13 +142,44 @@ def ask(
     names: ArrayLike | None = None,
     truth: ArrayLike | None = None,
 ) -> Answers:
-    """Score images (n, d) for every candidate; images without ``names`` are called by the number of their row."""
+    """Score images for every candidate class.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        A fitted model.
+    X : array-like of shape (n, d)
+        Features of the images.
+    candidates : array-like, str or None, default=None
+        Candidate classes, as for ``model.predict``.
+    names : array-like of shape (n,), default=None
+        Names of the images; row numbers by default.
+    truth : array-like of shape (n,), default=None
+        True labels, if known.
+
+    Returns
+    -------
+    Answers
+        Scores and predictions.
+
+    Examples
+    --------
+    >>> from sightunseen.methods import ESZSL
+    >>> X, y = np.eye(4), ["owl", "emu", "owl", "emu"]
+    >>> model = ESZSL().fit(X, y, {"owl": [1, 0, 1], "emu": [0, 1, 1], "kea": [1, 1, 0]})
+    >>> ask(model, X, "all").scores.shape
+    (4, 3)
+    """
     labels = model.candidates(candidates)
     scores = np.asarray(model.decision_function(X, labels), dtype=np.float32)
-    called = np.arange(len(scores)) if names is None else np.asarray(names)
-    return Answers(labels, scores, called.astype(str), None if truth is None else np.asarray(truth), model.temperature_)
+    image_names = np.arange(len(scores)) if names is None else np.asarray(names)
+    return Answers(labels, scores, image_names.astype(str), None if truth is None else np.asarray(truth), model.temperature_)
 
 
-def evenly(images: int, most: int) -> NDArray[np.intp]:
-    """The rows of at most so many images, taken evenly from all."""
-    return np.unique(np.linspace(0, images - 1, min(images, most)).round().astype(np.intp))
+def evenly_spaced(count: int, limit: int) -> NDArray[np.intp]:
+    """Indices of at most ``limit`` of ``count`` items, evenly spaced and including both ends.
+
+    >>> evenly_spaced(9, 3).tolist()
+    [0, 4, 8]
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, limit)).round().astype(np.intp))

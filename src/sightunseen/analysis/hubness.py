@@ -1,4 +1,4 @@
-"""Hubness: whether a few classes are chosen for everything."""
+"""Hubness: whether a few classes are predicted for most images."""
 
 from dataclasses import dataclass, field
 
@@ -12,20 +12,39 @@ from sightunseen.core.class_table import Labels
 
 @dataclass(frozen=True)
 class Hubness:
-    """How often each candidate is chosen, and how unevenly.
+    """Number of images each candidate is predicted for, and the skewness of these numbers.
 
-    A skewness above zero means that a few classes, the hubs, are chosen for everything, at the cost of all others
-    (Radovanović, Nanopoulos & Ivanović, "Hubs in space", JMLR 2010). It has no meaning for fewer than three candidates or
-    where all are chosen equally often: None.
+    A positive skewness means that a few classes (hubs) are predicted for many images at the cost of all others
+    (Radovanović, Nanopoulos & Ivanović, "Hubs in space", JMLR 2010).
+
+    Parameters
+    ----------
+    labels : ndarray of shape (c,)
+        Candidate classes.
+    counts : ndarray of shape (c,)
+        Number of images each candidate is predicted for.
+    skewness : float or None
+        Sample skewness of ``counts``; None for fewer than three candidates or if all counts are equal.
     """
 
-    labels: Labels  # (c,)
-    chosen: NDArray[np.int64] = field(repr=False)  # (c,) numbers of images
+    labels: Labels
+    counts: NDArray[np.int64] = field(repr=False)
     skewness: float | None
 
 
 def hubness(answers: Answers) -> Hubness:
-    """Count how often each candidate is the best answer."""
-    chosen = np.bincount(answers.scores.argmax(axis=1), minlength=len(answers.labels)).astype(np.int64)
-    uneven = len(chosen) > 2 and bool(np.ptp(chosen))
-    return Hubness(answers.labels, chosen, float(skew(chosen)) if uneven else None)
+    """Count how often each candidate is predicted.
+
+    Parameters
+    ----------
+    answers : Answers
+        Predictions; true labels are not needed.
+
+    Returns
+    -------
+    Hubness
+        Counts and their skewness.
+    """
+    counts = np.bincount(answers.scores.argmax(axis=1), minlength=len(answers.labels)).astype(np.int64)
+    uneven = len(counts) > 2 and bool(np.ptp(counts))
+    return Hubness(answers.labels, counts, float(skew(counts)) if uneven else None)

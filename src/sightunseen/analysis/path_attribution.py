@@ -1,4 +1,4 @@
-"""The way from one class vector to another, an attribute at a time, and what every step does to the score of images."""
+"""Attribution of a score difference to attributes, summed along a path between two class vectors."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -7,44 +7,80 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from sightunseen.core.arrays import Doubles
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
 from sightunseen.core.errors import DataError
 from sightunseen.core.randomness import as_generator, derive_seed
 from sightunseen.methods import ZeroShotClassifier
 
-BLOCK = 2048  # points asked about at a time: thousands of text dimensions would fill the memory
+BLOCK = 2048  # path points scored at a time, which bounds memory for vectors of thousands of dimensions
 
-Doubles = NDArray[np.float64]
 Part = tuple[Callable[[ArrayLike], NDArray[np.float32]], NDArray[np.bool_]]
 
 
-class Walk:
-    """The straight way from the vector ``start`` (a,) to the vector ``end`` (a,), of which a model scores every point.
+class PathAttribution:
+    """Attribution of score(end) - score(start) to the attributes, integrated along a path between two class vectors.
 
-    Each step moves one attribute and counts for it, so all steps sum to the difference of the scores at both ends. The more
-    an attribute differs the more steps it takes, none longer than half the mean difference. Their order is random, but always
-    the same, up to the middle, and the reverse from there: when an attribute moves again, any other is as far behind the
-    middle as it was before it. So each of two attributes gets half of a product of both, and where the score is made of such
-    products and of terms of single attributes, every attribute gets its Shapley value. For other scores it gets nearly that
-    of Aumann and Shapley (the integral of the gradient), which an endlessly fine walk would give.
+    The path is a staircase around the straight line from ``start`` to ``end``. Each step changes one attribute, and the
+    change of the score in that step is credited to this attribute. The contributions therefore sum to the difference of
+    the two scores (completeness), and an attribute that does not differ contributes zero.
 
-    Points are asked about as classes added to the model: no penalty on seen classes, and nothing that a method has learned
-    of just one class besides its vector, is then part of the differences.
+    An attribute takes more steps the more it differs; no step is longer than half the mean difference. The order of the
+    steps is pseudo-random but fixed in the first half of the path and reversed in the second half, so the path is symmetric
+    about its midpoint. If the score is a sum of functions of single attributes and products of two attributes, the
+    contributions are exactly the Shapley values. Otherwise they approximate the Aumann-Shapley values, that is, integrated
+    gradients along the straight line, which are the limit for infinitely small steps. No gradients are needed.
+
+    The points of the path are scored as classes added to a copy of the model. Scores therefore contain no seen-class bias
+    and nothing that the method learned about a single class apart from its vector.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        A fitted model.
+    start, end : ndarray of shape (a,)
+        Class vectors at both ends of the path.
+
+    Examples
+    --------
+    The score of ESZSL without scaling is linear, so a contribution is a weight times the difference of the attribute:
+
+    >>> from sightunseen.methods import ESZSL
+    >>> vectors = {"owl": [1, 0, 1], "emu": [0, 1, 1]}
+    >>> X = np.array([[1.0, 0], [0, 1], [2, 0], [0, 2]])
+    >>> model = ESZSL(feature_scaling="none", semantic_norm=None).fit(X, ["owl", "emu", "owl", "emu"], vectors)
+    >>> attribution = PathAttribution(model, np.array([0.0, 1, 1]), np.array([1.0, 0, 1]))
+    >>> values, totals = attribution(X[:1])
+    >>> np.allclose(values, X[:1] @ model.map_ * [1, -1, 0], atol=1e-5), np.allclose(values.sum(axis=1), totals)
+    (True, True)
     """
 
     def __init__(self, model: ZeroShotClassifier, start: Vectors, end: Vectors) -> None:
         self._model, self._start, self._end = model, start, end
         difference = np.abs(end - start)
         self._half_steps = np.ceil(difference / (difference.sum() or 1) * np.count_nonzero(difference)).astype(np.intp)  # (a,)
-        self._moves = _there_and_on(self._half_steps)  # (s,) the attribute of each step
-        self._silence = not _may_be_silent(start, end) or _takes_silence(model)
-        self._parts = list(self._asked()) if len(self._moves) < BLOCK else None
+        self._moves = _symmetric_order(self._half_steps)  # (s,) the attribute of each step
+        self._zero_allowed = not _may_contain_zero(start, end) or _accepts_zero_vector(model)
+        self._parts = list(self._scorers()) if len(self._moves) < BLOCK else None
 
     def __call__(self, X: ArrayLike) -> tuple[Doubles, Doubles]:
-        """What each attribute contributes to the score of images (n, d), and what all of them do: (n, a), (n,)."""
-        scores = np.concatenate([_scores(part, X) for part in self._parts or self._asked()], axis=1)  # (n, s + 1)
-        if not self._silence:
-            self._fill(scores, X)
+        """Compute the contributions for images.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the images.
+
+        Returns
+        -------
+        values : ndarray of shape (n, a)
+            Contribution of each attribute.
+        totals : ndarray of shape (n,)
+            Score of ``end`` minus score of ``start``, the sum of the contributions.
+        """
+        scores = np.concatenate([_scores(part, X) for part in self._parts or self._scorers()], axis=1)  # (n, s + 1)
+        if not self._zero_allowed:
+            self._interpolate(scores, X)
         values = np.zeros((len(scores), len(self._end)))
         if len(self._moves):
             grouped = np.diff(scores, axis=1)[:, np.argsort(self._moves, kind="stable")]
@@ -54,7 +90,20 @@ class Walk:
         return values, scores[:, -1] - scores[:, 0]
 
     def points(self, first: int = 0, last: int | None = None) -> Vectors:
-        """The points of the walk from the ``first`` to before the ``last``, (k, a); all s + 1 unless told otherwise."""
+        """Points of the path.
+
+        Parameters
+        ----------
+        first : int, default=0
+            Index of the first point.
+        last : int, default=None
+            Index after the last point; by default all s + 1 points of a path of s steps are returned.
+
+        Returns
+        -------
+        ndarray of shape (k, a)
+            Points as class vectors.
+        """
         last = len(self._moves) + 1 if last is None else min(last, len(self._moves) + 1)
         done = np.zeros((last - first, len(self._end)))
         done[0] = np.bincount(self._moves[:first], minlength=len(self._end))
@@ -62,57 +111,57 @@ class Walk:
         share = np.cumsum(done, axis=0) / np.maximum(2 * self._half_steps, 1)
         return np.where(share < 1, self._start + share * (self._end - self._start), self._end)
 
-    def _asked(self) -> Iterator[Part]:
-        """What scores the points, a block at a time, and which of them (k,) it scores."""
+    def _scorers(self) -> Iterator[Part]:
+        """Yield, per block of k points, a scoring function and a mask (k,) of the points that it scores."""
         for first in range(0, len(self._moves) + 1, BLOCK):
             points = self.points(first, first + BLOCK)
-            asked = np.logical_or(points.any(axis=1), self._silence)
-            model, labels = _with_points(self._model, points[asked])
-            yield model.scorer(labels), asked
+            scored = np.logical_or(points.any(axis=1), self._zero_allowed)
+            model, labels = _with_points(self._model, points[scored])
+            yield model.scorer(labels), scored
 
-    def _fill(self, scores: Doubles, X: ArrayLike) -> None:
-        """Score the points that say nothing of a class: as those beside them on average, the start as the seen classes."""
-        silent = np.flatnonzero(np.isnan(scores).all(axis=0))
-        for place in silent[silent > 0]:
-            scores[:, place] = (scores[:, place - 1] + scores[:, place + 1]) / 2
-        if 0 in silent:
+    def _interpolate(self, scores: Doubles, X: ArrayLike) -> None:
+        """Fill in the scores of zero vectors: the mean of both neighbours, or of the seen classes at the start."""
+        zero = np.flatnonzero(np.isnan(scores).all(axis=0))
+        for index in zero[zero > 0]:
+            scores[:, index] = (scores[:, index - 1] + scores[:, index + 1]) / 2
+        if 0 in zero:
             seen = self._model.decision_function(X, self._model.seen_classes_) + self._model.seen_penalty
             scores[:, 0] = seen.mean(axis=1)
 
 
-def _there_and_on(steps: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The attribute of each step, where every one takes so many (a,) evenly up to the middle, and back from there on."""
-    which = np.repeat(np.arange(len(steps)), steps)
-    number = np.arange(len(which)) - np.repeat(np.cumsum(steps) - steps, steps)  # of the step among those of its attribute
-    late = as_generator(derive_seed(0, "order of attributes")).random(len(steps))
-    order = np.argsort((number + late[which]) / steps[which], kind="stable")
+def _symmetric_order(half_steps: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Attribute of each step: ``half_steps`` (a,) evenly spread over the first half, then the reverse."""
+    which = np.repeat(np.arange(len(half_steps)), half_steps)
+    number = np.arange(len(which)) - np.repeat(np.cumsum(half_steps) - half_steps, half_steps)  # among the attribute's steps
+    delay = as_generator(derive_seed(0, "order of attributes")).random(len(half_steps))
+    order = np.argsort((number + delay[which]) / half_steps[which], kind="stable")
     return np.concatenate([which[order], which[order][::-1]])
 
 
 def _scores(part: Part, X: ArrayLike) -> Doubles:
-    """The scores of points (n, k); not a number where they were not asked about."""
-    scorer, asked = part
+    """Scores (n, k) of a block of points; NaN for points that were not scored."""
+    scorer, scored = part
     found = scorer(X)
-    scores = np.full((len(found), len(asked)), np.nan)
-    scores[:, asked] = found
+    scores = np.full((len(found), len(scored)), np.nan)
+    scores[:, scored] = found
     return scores
 
 
 def _with_points(model: ZeroShotClassifier, points: Vectors) -> tuple[ZeroShotClassifier, Labels]:
-    """A copy of the model that knows these points (k, a) as classes, and their labels."""
+    """Copy the model and add the points (k, a) as classes; returns the copy and the new labels."""
     labels = model.table_.fresh_labels(len(points))
-    # What was learned is shared: adding classes changes none of it, and a walk that is kept then needs little memory.
+    # Learned arrays are shared, not copied: add_classes does not change them, and cached attributions stay small.
     learned = {id(value): value for value in vars(model).values() if isinstance(value, np.ndarray | Tensor | nn.Module)}
     return copy.deepcopy(model, learned).add_classes(ClassTable(labels, points)), labels
 
 
-def _may_be_silent(start: Vectors, end: Vectors) -> bool:
-    """Whether a point on the way can be all zero."""
+def _may_contain_zero(start: Vectors, end: Vectors) -> bool:
+    """Whether a point of the path can be the zero vector."""
     return bool((start * end <= 0).all())
 
 
-def _takes_silence(model: ZeroShotClassifier) -> bool:
-    """Whether a method takes a class whose vector is all zero."""
+def _accepts_zero_vector(model: ZeroShotClassifier) -> bool:
+    """Whether a class with a zero vector can be added to the model."""
     try:
         _with_points(model, np.zeros((1, model.table_.vectors.shape[1])))
     except DataError:

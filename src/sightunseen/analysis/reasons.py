@@ -1,4 +1,4 @@
-"""What speaks for and against the classes that images were given: their strongest attributes, and all others in one sum."""
+"""Reasons for single predictions: the attributes with the largest contributions, and the sum of all others."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,17 +8,30 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sightunseen.analysis.contributions import attribute_names, mean_of_seen
-from sightunseen.analysis.path_attribution import Doubles, Walk
+from sightunseen.analysis.path_attribution import PathAttribution
+from sightunseen.core.arrays import Doubles
 from sightunseen.core.class_table import ClassTable
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.semantics.class_vectors import attribute_count
 
-KEPT = 2**28  # bytes of walks, those used last
+CACHE_BYTES = 2**28  # approximate size of the attributions that an Explainer keeps
 
 
 @dataclass(frozen=True)
 class Reason:
-    """An attribute of a class: what it contributes to the score, its value, and the mean value of the seen classes."""
+    """Contribution of one attribute to the score of a class.
+
+    Parameters
+    ----------
+    attribute : str
+        Name of the attribute.
+    contribution : float
+        Its contribution to the score.
+    value : float
+        Value of the attribute for the class.
+    usual : float
+        Mean value of the attribute over the seen classes.
+    """
 
     attribute: str
     contribution: float
@@ -28,9 +41,16 @@ class Reason:
 
 @dataclass(frozen=True)
 class Reasons:
-    """For one image and its class. All contributions, with those of the ``others``, sum to ``total``.
+    """Reasons for one image and its class; all contributions and ``others`` sum to ``total``.
 
-    ``total`` is the score of the class over that of the mean of the seen classes, penalties aside.
+    Parameters
+    ----------
+    speaks_for, speaks_against : tuple of Reason
+        Attributes with the largest positive and the most negative contributions.
+    others : float
+        Sum of the contributions of all other attributes.
+    total : float
+        Score of the class minus score of the mean vector of the seen classes, without seen-class bias.
     """
 
     speaks_for: tuple[Reason, ...]
@@ -40,49 +60,101 @@ class Reasons:
 
 
 class Explainer:
-    """Gives the reasons for any class of a model, at most so many each way; it keeps what asking takes for the last classes."""
+    """Reasons for the classes of a model, relative to the mean vector of the seen classes.
 
-    def __init__(self, model: ZeroShotClassifier, most: int = 3) -> None:
-        self._model, self._most = model, most
+    The path attributions of the most recently used classes are cached.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        A fitted model.
+    top : int, default=3
+        Maximum number of reasons for and of reasons against a class.
+
+    Examples
+    --------
+    >>> from sightunseen.methods import ESZSL
+    >>> table = ClassTable(["owl", "emu"], [[1.0, 0.2], [0.0, 0.4]], ["wings", "legs"])
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0], [0.0, 2.0]])
+    >>> model = ESZSL().fit(X, ["owl", "emu", "owl", "emu"], table)
+    >>> (reasons,) = Explainer(model, top=1)(X[:1], ["owl"])
+    >>> [reason.attribute for reason in reasons.speaks_for]
+    ['wings']
+    """
+
+    def __init__(self, model: ZeroShotClassifier, top: int = 3) -> None:
+        self._model, self._top = model, top
         self._usual = mean_of_seen(model)
         self._names = attribute_names(model.table_)[: speaking_attributes(model.table_)]
-        # By the vector, not the label: a class that is only tried out has no place in the model.
-        # A walk has at most four points an attribute, for each of which a method keeps a vector or two of a feature's size.
+        # A path has at most four points per attribute; per point a method keeps one or two vectors of a feature's size.
         size = 4 * len(self._usual) * 2 * int(model.n_features_in_) * 4
-        self._walk_to = lru_cache(max(KEPT // size, 1))(lambda vector: Walk(model, self._usual, np.frombuffer(vector)))
+        # The key is the vector, not the label: a class that is only tried out is not part of the model.
+        self._attribution_of = lru_cache(max(CACHE_BYTES // size, 1))(
+            lambda vector: PathAttribution(model, self._usual, np.frombuffer(vector))
+        )
 
     @property
     def speaks(self) -> bool:
-        """Whether there are attributes to give as reasons; the dimensions of a text's vector mean nothing to people."""
+        """Whether the model has interpretable attributes; dimensions of text embeddings are not."""
         return len(self._names) > 0
 
     def __call__(self, X: Any, labels: ArrayLike, table: ClassTable | None = None) -> list[Reasons]:
-        """The reasons for giving images (n, d) these labels (n,), whose vectors stand in ``table``, or else in the model's."""
+        """Explain the classes of images.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the images.
+        labels : array-like of shape (n,)
+            The class to explain for each image.
+        table : ClassTable, default=None
+            Vectors of the classes; by default the model's class table.
+
+        Returns
+        -------
+        list of Reasons
+            One per image.
+
+        Raises
+        ------
+        DataError
+            If a class is not in the table.
+        """
         images = np.asarray(X)
-        wanted, places = np.unique(np.asarray(labels), return_inverse=True)
-        found: list[Reasons | None] = [None] * len(places)
-        for place, vector in enumerate((table or self._model.table_).vectors_of(wanted)):
-            rows = np.flatnonzero(places == place)
-            for row, values, total in zip(rows, *self._walk_to(vector.tobytes())(images[rows]), strict=True):
+        wanted, index_of = np.unique(np.asarray(labels), return_inverse=True)
+        found: dict[int, Reasons] = {}
+        for index, vector in enumerate((table or self._model.table_).vectors_of(wanted)):
+            rows = np.flatnonzero(index_of == index)
+            for row, values, total in zip(rows.tolist(), *self._attribution_of(vector.tobytes())(images[rows]), strict=True):
                 found[row] = self._strongest(values, float(total), vector)
-        return [reasons for reasons in found if reasons is not None]
+        return [found[row] for row in range(len(index_of))]
 
     def _strongest(self, values: Doubles, total: float, vector: Doubles) -> Reasons:
-        """The reasons in the contributions (a,) of one image."""
+        """Select the reasons from the contributions (a,) of one image."""
         order = np.argsort(values[: len(self._names)], kind="stable")
-        speaking_for = [k for k in order[::-1][: self._most].tolist() if values[k] > 0]
-        speaking_against = [k for k in order[: self._most].tolist() if values[k] < 0]
-        rest = total - float(values[speaking_for + speaking_against].sum())
+        positive = [k for k in order[::-1][: self._top].tolist() if values[k] > 0]
+        negative = [k for k in order[: self._top].tolist() if values[k] < 0]
+        rest = total - float(values[positive + negative].sum())
 
-        def named(places: list[int]) -> tuple[Reason, ...]:
-            parts = (values[places], vector[places], self._usual[places])
-            return tuple(
-                Reason(self._names[k], *numbers) for k, *numbers in zip(places, *(p.tolist() for p in parts), strict=True)
-            )
+        def named(indices: list[int]) -> tuple[Reason, ...]:
+            return tuple(Reason(self._names[k], float(values[k]), float(vector[k]), float(self._usual[k])) for k in indices)
 
-        return Reasons(named(speaking_for), named(speaking_against), rest, total)
+        return Reasons(named(positive), named(negative), rest, total)
 
 
 def speaking_attributes(table: ClassTable) -> int:
-    """How many attributes of a table, the first ones, mean something to people: dimensions of texts and one-hot do not."""
+    """Number of interpretable attributes of a table.
+
+    They come first among the columns. Dimensions of text embeddings and of one-hot vectors are not interpretable.
+
+    Parameters
+    ----------
+    table : ClassTable
+        A class table.
+
+    Returns
+    -------
+    int
+        Number of leading columns that are attributes.
+    """
     return 0 if table.use == "one-hot" else attribute_count(table)

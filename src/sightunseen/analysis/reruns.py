@@ -1,4 +1,4 @@
-"""Training done again from a model's settings and watched on test data: nothing is chosen by it."""
+"""Repeated training and adaptation of a model, measured on test data along the way; nothing is selected by it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,13 +15,21 @@ from sightunseen.selection.search import POINTS as STOPPING_POINTS
 from sightunseen.selection.search import Measurements
 from sightunseen.training import Hook, train
 
-POINTS = 20  # along training that is watched at which a model is measured
+POINTS = 20  # measurements along a repeated training
 MEASURED = ("T1", "U", "S", "H", "AUSUC")
 
 
 @dataclass(frozen=True)
-class Watched:
-    """A model, trained or adapted again, and what was measured along the way."""
+class Rerun:
+    """A repeated training or adaptation.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        The resulting model.
+    curve : sequence of mapping
+        Measurements along the way.
+    """
 
     model: ZeroShotClassifier
     curve: Sequence[Any]
@@ -29,79 +37,144 @@ class Watched:
 
 @dataclass(frozen=True)
 class Reruns:
-    """What of a model's making could be repeated: None where there is no training loop, or nothing to adapt to.
+    """Repeated training and adaptation of a model.
 
-    ``before`` is what an adapted model was made from, trained again. ``alike`` is the share of test images that the model
-    and its rerun answer alike, where they should: a model adapted to other images, or kept at its best round on the test
-    data, is not made again.
+    Parameters
+    ----------
+    training : Rerun or None
+        Repeated training; None if the method has no gradient steps.
+    adaptation : Rerun or None
+        Repeated or, for an inductive model, first adaptation; None if the method cannot be adapted, or its adaptation cannot
+        be repeated, or there are no test images of unseen classes.
+    before : ZeroShotClassifier or None
+        For an adapted model, the model it was adapted from, fitted again.
+    agreement : float or None
+        Share of test images for which the model and its rerun predict the same class. None if no equal model is expected:
+        the model was adapted to other images, or the round with the best test results was kept.
     """
 
-    training: Watched | None = None
-    adaptation: Watched | None = None
+    training: Rerun | None = None
+    adaptation: Rerun | None = None
     before: ZeroShotClassifier | None = None
-    alike: float | None = None
+    agreement: float | None = None
 
 
 def rerun(model: ZeroShotClassifier, data: ZeroShotDataset, hooks: Sequence[Hook] = ()) -> Reruns:
-    """Train ``model`` again, and adapt it again if it can be: as it was adapted, or else by the default hyperparameters.
+    """Repeat the training of a model and, if possible, its adaptation.
 
-    A method without a training loop is fitted again; if it was adapted, that is not repeated.
+    An adapted model is adapted with the same hyperparameters, an inductive one with the default ones. A method without
+    gradient steps is fitted again; its adaptation is not repeated.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        A fitted model.
+    data : ZeroShotDataset
+        The data it was trained on.
+    hooks : sequence of Hook, default=()
+        Training hooks, such as a progress bar.
+
+    Returns
+    -------
+    Reruns
+        The repeated runs, and how well their predictions agree with those of ``model``.
     """
-    training = watched_training(model, data, hooks=hooks) if isinstance(model, GradientTrainedClassifier) else None
+    training = repeat_training(model, data, hooks=hooks) if isinstance(model, GradientTrainedClassifier) else None
     again = _fitted_again(model, data) if training is None else training.model
-    images, to_adapt_to = np.concatenate([data.test_unseen.X, data.test_seen.X]), len(data.test_unseen) > 0
+    images, can_adapt = np.concatenate([data.test_unseen.X, data.test_seen.X]), len(data.test_unseen) > 0
     if not is_adapted(model):
-        able = isinstance(model, AdaptableClassifier) and to_adapt_to
-        adaptation = watched_adaptation(model, data, hooks=hooks) if able else None
-        return Reruns(training, adaptation, alike=same_answers(model, again, images) if len(images) else None)
-    if not isinstance(again, GradientAdaptableClassifier) or not to_adapt_to:
+        able = isinstance(model, AdaptableClassifier) and can_adapt
+        adaptation = repeat_adaptation(model, data, hooks=hooks) if able else None
+        return Reruns(training, adaptation, agreement=prediction_agreement(model, again, images) if len(images) else None)
+    if not isinstance(again, GradientAdaptableClassifier) or not can_adapt:
         return Reruns(training, before=again)
-    adaptation = watched_adaptation(again, data, _adaptation_of(model), hooks, model.seen_penalty)
-    return Reruns(training, adaptation, again, same_answers(model, adaptation.model, images) if _is_last(model) else None)
+    adaptation = repeat_adaptation(again, data, _adaptation_of(model), hooks, model.seen_penalty)
+    agreement = prediction_agreement(model, adaptation.model, images) if _is_last_round(model) else None
+    return Reruns(training, adaptation, again, agreement)
 
 
-def watched_training(
+def repeat_training(
     model: GradientTrainedClassifier, data: ZeroShotDataset, points: int = POINTS, hooks: Sequence[Hook] = ()
-) -> Watched:
-    """Train a copy for as long as ``model`` was; on the same machine it is the same, to the bit.
+) -> Rerun:
+    """Train a copy of a model for the same number of gradient steps and measure it on test data.
 
-    Of an adapted model it is the training before that, with the penalty on seen classes of that time where a record tells
-    it, else with none. The curve has tasks, loss, T1, U, S, H and AUSUC, or tasks and loss where there are no test images.
+    On the same machine the copy has the same weights, bit for bit. For an adapted model this is the training before the
+    adaptation, with the seen-class bias of the parent's run record, or 0 without a record.
+
+    Parameters
+    ----------
+    model : GradientTrainedClassifier
+        A fitted model.
+    data : ZeroShotDataset
+        The data it was trained on.
+    points : int, default=20
+        Number of measurements.
+    hooks : sequence of Hook, default=()
+        Further training hooks.
+
+    Returns
+    -------
+    Rerun
+        The copy, and per measurement steps, loss, T1, U, S, H and AUSUC; steps and loss only if there are no test images.
+
+    Raises
+    ------
+    SettingsError
+        If the method is not trained by gradient steps.
     """
     if not isinstance(model, GradientTrainedClassifier):
-        raise SettingsError(f"{type(model).__name__} is not trained by tasks, so there is no training to watch.")
+        raise SettingsError(f"{type(model).__name__} is not trained by gradient steps, so it has no training curve.")
     copy = clone(model).set_params(seen_penalty=_penalty_in_training(model), device=model.any_device)
     tested = len(data.test_seen) or len(data.test_unseen)
-    # Measurements counts its points along the whole schedule, which training may have left early.
+    # Measurements spreads its points over the whole schedule, of which training may have done only a part.
     along = -(-points * model.n_steps // model.n_steps_)
-    watch = [Measurements(data, along)] if tested else []
-    stage, stop_after = "training again, watched", model.n_steps_
-    copy.fit(data.train.X, data.train.y, data.classes, hooks=[*watch, *hooks], stage=stage, stop_after=stop_after)
+    measurements = [Measurements(data, along)] if tested else []
+    stage, stop_after = "repeating training", model.n_steps_
+    copy.fit(data.train.X, data.train.y, data.classes, hooks=[*measurements, *hooks], stage=stage, stop_after=stop_after)
     curve = copy.curve_ if tested else copy.losses_
-    return Watched(copy, [_only(point, ("steps", "loss", *MEASURED)) for point in curve])
+    return Rerun(copy, [_only(point, ("steps", "loss", *MEASURED)) for point in curve])
 
 
-def watched_adaptation(
+def repeat_adaptation(
     model: AdaptableClassifier,
     data: ZeroShotDataset,
     settings: Mapping[str, Any] | None = None,
     hooks: Sequence[Hook] = (),
     seen_penalty: float = 0.0,
-) -> Watched:
-    """Adapt an inductive model to the test images of the unseen classes, whose labels serve measuring alone.
+) -> Rerun:
+    """Adapt an inductive model to the test images of the unseen classes; their labels are used for measurements only.
 
-    ``settings`` are those of the method's ``adapt``; ``seen_penalty`` is that of the adapted model, which changes what is
-    measured and nothing that is learned. The curve has, for each round or stopping point of a method that is adapted by
-    gradients, what the method notes as the round begins, its loss, and T1, U, S, H and AUSUC at its end; for any other, what
-    the method notes.
+    Parameters
+    ----------
+    model : AdaptableClassifier
+        A fitted inductive model.
+    data : ZeroShotDataset
+        Data with test images of unseen classes.
+    settings : mapping, default=None
+        Hyperparameters of the method's ``adapt``.
+    hooks : sequence of Hook, default=()
+        Further training hooks.
+    seen_penalty : float, default=0.0
+        Seen-class bias of the adapted model; it affects the measurements, not the learned weights.
+
+    Returns
+    -------
+    Rerun
+        The adapted model and its history. For a method that is adapted by gradient steps, each entry also has the loss and
+        T1, U, S, H and AUSUC at the end of the round.
+
+    Raises
+    ------
+    DataError
+        If there are no test images of unseen classes.
     """
     if not len(data.test_unseen):
         raise DataError(f"{data.name} has no test images of unseen classes, so there is nothing to adapt to.")
     options = {"X_seen": data.train.X, "y_seen": data.train.y, **(settings or {})}
     if not isinstance(model, GradientAdaptableClassifier):
         adapted = model.adapt(data.test_unseen.X, data.unseen, **options)
-        return Watched(adapted, getattr(adapted, "history_", ()))
-    stage, truth = "adapting again, watched", data.test_unseen.y
+        return Rerun(adapted, getattr(adapted, "history_", ()))
+    stage, truth = "repeating adaptation", data.test_unseen.y
     run = model.adaptation_run(data.test_unseen.X, data.unseen, true_labels=truth, stage=stage, **options)
     size = run.objective.round_size
     points = STOPPING_POINTS if size is None else run.optimisation.n_steps // size
@@ -110,13 +183,32 @@ def watched_adaptation(
     train(run)
     notes = run.model.history_ or [{}] * len(run.model.curve_)
     rounds = zip(notes, run.model.curve_, strict=True)
-    return Watched(run.model, [{**note, **_only(point, MEASURED)} for note, point in rounds])
+    return Rerun(run.model, [{**note, **_only(point, MEASURED)} for note, point in rounds])
 
 
-def same_answers(model: ZeroShotClassifier, other: ZeroShotClassifier, X: ArrayLike) -> float:
-    """The share of images (n, d) that both models answer alike, among the classes that both know."""
+def prediction_agreement(model: ZeroShotClassifier, other: ZeroShotClassifier, X: ArrayLike) -> float:
+    """Share of images for which two models predict the same class, among the classes that both know.
+
+    Parameters
+    ----------
+    model, other : ZeroShotClassifier
+        Fitted models.
+    X : array-like of shape (n, d)
+        Features of the images.
+
+    Returns
+    -------
+    float
+        A share between 0 and 1.
+    """
     candidates = np.intersect1d(model.classes_, other.classes_)
     return float(np.mean(model.predict(X, candidates) == other.predict(X, candidates)))
+
+
+def is_adapted(model: ZeroShotClassifier) -> bool:
+    """Whether a model was adapted to unlabelled images of unseen classes."""
+    # Models saved by earlier releases have it in their run record only.
+    return getattr(model, "is_adapted", False) or (model.record_ is not None and model.record_.kind == "adapt")
 
 
 def _fitted_again(model: ZeroShotClassifier, data: ZeroShotDataset) -> Any:
@@ -128,14 +220,8 @@ def _only(point: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: point[name] for name in names if name in point}
 
 
-def is_adapted(model: ZeroShotClassifier) -> bool:
-    """Whether a model has met unlabelled images of unseen classes."""
-    # Folders of earlier releases tell it by their record alone.
-    return getattr(model, "is_adapted", False) or (model.record_ is not None and model.record_.kind == "adapt")
-
-
 def _penalty_in_training(model: ZeroShotClassifier) -> float:
-    """The penalty on seen classes of a model; of an adapted one, that of the model it was adapted from."""
+    """Seen-class bias of a model or, if it is adapted, of the model it was adapted from."""
     if not is_adapted(model):
         return model.seen_penalty
     record: Mapping[str, Any] | None = None if model.record_ is None else asdict(model.record_)
@@ -145,14 +231,14 @@ def _penalty_in_training(model: ZeroShotClassifier) -> float:
 
 
 def _adaptation_of(model: ZeroShotClassifier) -> Mapping[str, Any]:
-    """The settings a model was adapted with; the default ones where neither it nor its record tells."""
+    """Hyperparameters of a model's adaptation; empty, for the defaults, if neither the model nor its record has them."""
     known = getattr(model, "adaptation_", None)
     if known is not None:
         return dict(known)
     return {} if model.record_ is None else dict(model.record_.settings.get("adaptation", {}))
 
 
-def _is_last(model: ZeroShotClassifier) -> bool:
-    """Whether an adapted model is of the last round, and of the data's own images: of others no label was known."""
+def _is_last_round(model: ZeroShotClassifier) -> bool:
+    """Whether an adapted model is that of the last round, adapted to the test images: only these have known labels."""
     history = getattr(model, "history_", None) or (() if model.record_ is None else model.record_.history)
     return all("pool_accuracy" in note for note in history) and (model.record_ is None or model.record_.protocol == "honest")

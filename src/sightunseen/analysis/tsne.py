@@ -1,4 +1,4 @@
-"""t-SNE (van der Maaten & Hinton, 2008): images and classes as points of the plane, near ones near each other."""
+"""t-SNE (van der Maaten & Hinton, 2008) of images and classes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,53 +11,90 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
+from sightunseen.core.arrays import Doubles
 from sightunseen.core.errors import DataError, MissingDependencyError
 
-DIMENSIONS = 50  # that t-SNE works on; more are reduced by PCA before
-PERPLEXITY = 30.0  # about how many neighbours a point has; fewer among few points
-FEWEST = 4  # points; fewer have true distances in the plane
-ITERATIONS = (250, 500)  # with exaggerated attraction, and then without
-EVERY = 25  # iterations between two words about progress
-MANY = 1000  # points; among fewer, threads wait for one another longer than they work
+DIMENSIONS = 50  # input of t-SNE; PCA reduces longer vectors
+PERPLEXITY = 30.0  # upper limit; lower for few points
+FEWEST = 4  # points; fewer keep their distances in the plane, so PCA is enough
+ITERATIONS = (250, 500)  # with early exaggeration, and without
+EVERY = 25  # iterations between two progress reports
+MANY = 1000  # points; below, threads cost more than they save
 
-Floats = NDArray[np.float64]
 Tell = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A t-SNE picture: points of the plane. Nearness in it means something; directions and sizes do not."""
+class TsneEmbedding:
+    """Two-dimensional t-SNE embedding: neighbourhoods are meaningful, directions and distances between clusters are not.
 
-    images: Floats  # (n, 2)
-    classes: Floats  # (c, 2)
+    Parameters
+    ----------
+    images : ndarray of shape (n, 2)
+        Coordinates of the images.
+    classes : ndarray of shape (c, 2)
+        Coordinates of the classes.
+    """
+
+    images: Doubles
+    classes: Doubles
 
 
-def picture_of(images: ArrayLike, classes: ArrayLike, seed: int = 0, tell: Tell | None = None) -> Picture:
-    """Place images (n, k) and classes (c, k), each scaled to length one as in the paper, together in the plane.
+def tsne_embedding(images: ArrayLike, classes: ArrayLike, seed: int = 0, tell: Tell | None = None) -> TsneEmbedding:
+    """Embed images and classes together in the plane.
 
-    There may be no images, or no classes. The same points and seed give the same bits, with any number of threads.
-    ``tell`` is told iterations done and their total along the way.
+    All points are L2-normalised first, as in the paper. The same points and seed give the same bits with any number of
+    threads.
+
+    Parameters
+    ----------
+    images : array-like of shape (n, k)
+        Images in the joint embedding space; n may be 0.
+    classes : array-like of shape (c, k)
+        Classes in the same space; c may be 0.
+    seed : int, default=0
+        Random seed.
+    tell : callable, default=None
+        Progress callback, called with the number of iterations done and their total.
+
+    Returns
+    -------
+    TsneEmbedding
+        Coordinates of images and classes.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not agree, there are no points, or a value is not finite.
+    MissingDependencyError
+        If openTSNE is not installed.
+
+    Examples
+    --------
+    >>> embedding = tsne_embedding([[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> embedding.images.shape, embedding.classes.shape
+    ((1, 2), (2, 2))
     """
     images, classes = np.asarray(images), np.asarray(classes)
     if images.ndim != 2 or classes.ndim != 2 or images.shape[1] != classes.shape[1]:
         raise DataError(
-            f"images (n, k) and classes (c, k) must be points of one space; got shapes {images.shape} and {classes.shape}."
+            "images (n, k) and classes (c, k) must be points of one space; "
+            f"got arrays of shape {images.shape} and {classes.shape}."
         )
     points = np.concatenate([images, classes])
     if not len(points):
-        raise DataError("there is nothing to place in a picture: no images and no classes.")
+        raise DataError("t-SNE needs at least one point; got no images and no classes.")
     if not np.isfinite(points).all():
-        raise DataError(
-            "the points of a picture must be finite; found NaN or infinity. Look at the features: sightunseen inspect"
-        )
+        raise DataError("t-SNE needs finite values; found NaN or infinity. Check the features with: sightunseen inspect")
     threads = torch.get_num_threads() if len(points) >= MANY else 1
-    # PCA and the search for neighbours add up in another order on several threads; t-SNE itself, with its own, does not.
+    # PCA and the neighbour search sum in an order that depends on the number of threads; t-SNE itself does not.
     with threadpool_limits(1):
         placed = _placed(normalize(points), seed, tell or (lambda done, total: None), threads)
-    return Picture(placed[: len(images)], placed[len(images) :])
+    return TsneEmbedding(placed[: len(images)], placed[len(images) :])
 
 
-def _placed(points: NDArray[Any], seed: int, tell: Tell, threads: int) -> Floats:
+def _placed(points: NDArray[Any], seed: int, tell: Tell, threads: int) -> Doubles:
+    """Coordinates (n, 2) of unit vectors (n, k)."""
     reduced = np.zeros((len(points), DIMENSIONS))
     if np.allclose(points, points[0]):
         return reduced[:, :2]
@@ -72,11 +109,10 @@ def _placed(points: NDArray[Any], seed: int, tell: Tell, threads: int) -> Floats
         done += EVERY
         tell(done, sum(ITERATIONS))
 
-    early, late = ITERATIONS
     tsne = _open_tsne()(
         perplexity=min(PERPLEXITY, (len(points) - 1) / 3),
-        early_exaggeration_iter=early,
-        n_iter=late,
+        early_exaggeration_iter=ITERATIONS[0],
+        n_iter=ITERATIONS[1],
         initialization="pca",
         neighbors="exact",
         negative_gradient_method="bh",
@@ -92,5 +128,5 @@ def _open_tsne() -> Any:
     try:
         from openTSNE import TSNE  # type: ignore[import-untyped]
     except ImportError as error:
-        raise MissingDependencyError("t-SNE pictures need openTSNE: pip install 'sightunseen[report]'") from error
+        raise MissingDependencyError("t-SNE needs openTSNE: pip install 'sightunseen[report]'") from error
     return TSNE

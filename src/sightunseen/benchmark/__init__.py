@@ -1,1 +1,4 @@
-"""One honest benchmark: plans in, records of jobs out, tables of both. Reading records needs no torch."""
+"""Comparison of methods under one protocol: plans, their jobs, stored outcomes and result tables.
+
+Reading outcomes and printing tables does not import torch.
+"""

@@ -1,4 +1,4 @@
-"""Tables as Markdown, CSV and LaTeX."""
+"""Result tables as Markdown, CSV and LaTeX."""
 
 import csv
 import io
@@ -8,7 +8,27 @@ from sightunseen.benchmark.result_tables import Table
 
 
 def as_markdown(tables: Sequence[Table]) -> str:
-    """A heading, a table and its notes each."""
+    """Format tables as Markdown: a heading, a pipe table and the notes of each.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        Tables to format.
+
+    Returns
+    -------
+    str
+        Markdown text.
+
+    Examples
+    --------
+    >>> print(as_markdown([Table("CUB, inductive", ["method", "T1"], [["ESZSL", "51.0"]])]))
+    ### CUB, inductive
+    <BLANKLINE>
+    | method | T1 |
+    | --- | --- |
+    | ESZSL | 51.0 |
+    """
     parts = []
     for table in tables:
         lines = [f"### {table.title}", "", _pipes(table.columns), _pipes(["---"] * len(table.columns))]
@@ -18,7 +38,18 @@ def as_markdown(tables: Sequence[Table]) -> str:
 
 
 def as_csv(tables: Sequence[Table]) -> str:
-    """One table, a row a method, its data set and setting in the first column."""
+    """Format tables as one CSV table, with the title of each row's table in the first column.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        Tables to format. Columns that a table does not have are left empty in its rows.
+
+    Returns
+    -------
+    str
+        CSV text with a header line. Notes are left out.
+    """
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     text = io.StringIO()
     writer = csv.DictWriter(text, ["table", *columns], restval="", lineterminator="\n")
@@ -29,7 +60,18 @@ def as_csv(tables: Sequence[Table]) -> str:
 
 
 def as_latex(tables: Sequence[Table]) -> str:
-    """A ``table`` with ``booktabs`` rules each; the notes are its caption."""
+    """Format tables as LaTeX ``table`` environments with ``booktabs`` rules.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        Tables to format. Title and notes become the caption.
+
+    Returns
+    -------
+    str
+        LaTeX source.
+    """
     parts = []
     for table in tables:
         rows = [" & ".join(map(_escaped, row)) + r" \\" for row in table.rows]
@@ -57,5 +99,6 @@ def _pipes(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    marks = {"\\": r"\textbackslash{}", "±": r"$\pm$", "†": r"$^\dagger$", "→": r"$\rightarrow$", "←": r"$\leftarrow$"}
-    return "".join(marks.get(sign, f"\\{sign}" if sign in "&%$#_{}" else sign) for sign in text)
+    arrows = {"→": r"$\rightarrow$", "←": r"$\leftarrow$"}
+    symbols = {"\\": r"\textbackslash{}", "±": r"$\pm$", "†": r"$^\dagger$", **arrows}
+    return "".join(symbols.get(sign, f"\\{sign}" if sign in "&%$#_{}" else sign) for sign in text)

@@ -1,4 +1,4 @@
-"""The study of Foresight: each ingredient taken away or replaced, then all added one by one; adapted, and beside CVC."""
+"""Ablation study of Foresight: one component changed at a time, all added one by one, adaptation, and CVC for comparison."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,19 +7,18 @@ from typing import Any
 
 from sightunseen.benchmark.paper_ablation import check_ablation
 from sightunseen.benchmark.plan import DataEntry, MethodEntry, Plan
-from sightunseen.benchmark.result_tables import Row, Table, row_of, seeds_together
+from sightunseen.benchmark.result_tables import Row, Table, definitions, row_of, seeds_together
 from sightunseen.benchmark.store import DONE, Outcome
 from sightunseen.methods.catalogue import CARDS
 
 WHOLE, ADAPTED = "Foresight", "Foresight-tran"
-NEXT_TO_NOTHING = 1e-6  # of noise: the means are met
-NOISES = {"noise": (0.03, 0.1, 0.3, 1.0)}  # more to choose from for what is simpler than the whole
-SCALINGS, SHRINKAGES = ("root", "centred"), (0.1, 0.3, 0.6, 0.9)  # as Foresight chooses from
-OWN = CARDS[WHOLE].estimator
+NEGLIGIBLE_NOISE = 1e-6  # the regression interpolates the class means
+NOISES = {"noise": (0.03, 0.1, 0.3, 1.0)}  # linear variants need less noise than Foresight's search space offers
+SCALINGS, SHRINKAGES = ("root", "centred"), (0.1, 0.3, 0.6, 0.9)  # the search space of Foresight
 
 
 def _variant(label: str, search: Mapping[str, Sequence[Any]] | None = None, **settings: Any) -> MethodEntry:
-    """Foresight with these settings; all others are searched as ever, or, with a ``search``, as that says."""
+    """Foresight with fixed hyperparameters; the others are searched in ``search``, by default Foresight's search space."""
     return MethodEntry(WHOLE, label, settings, search)
 
 
@@ -28,7 +27,7 @@ def _adapted(label: str, **adaptation: Any) -> MethodEntry:
 
 
 def _simpler(label: str, *whitening: float, **settings: Any) -> MethodEntry:
-    """A step of the way to Foresight; without a shrinkage to choose from there is no whitening."""
+    """A step from ridge regression to Foresight. ``whitening`` lists the shrinkages to search; without it, none is done."""
     search = {"shrinkage": whitening or (1.0,), **NOISES}
     return _variant(label, search, **settings)
 
@@ -39,18 +38,18 @@ INGREDIENTS = (
     _variant("no whitening", shrinkage=1.0),
     *(_variant(f"shrinkage {value:g}", shrinkage=value) for value in SHRINKAGES),
     _variant("linear generator", {"feature_scaling": SCALINGS, "shrinkage": SHRINKAGES, **NOISES}, generator="linear"),
-    _variant("no noise", noise=NEXT_TO_NOTHING),
+    _variant("no noise", noise=NEGLIGIBLE_NOISE),
     *(_variant(f"noise {value:g}", noise=value) for value in (0.1, 0.3, 1.0, 10.0)),
-    _variant("class vectors as long as they are", semantic_norm=None),
+    _variant("class vectors not normalised", semantic_norm=None),
     MethodEntry("CVC"),
     MethodEntry("CVC", "CVC, linear output", {"output": "linear"}),
 )
-WAY = (
+STEPS = (
     _simpler("ridge regression of class means", feature_scaling="none", generator="linear"),
-    _simpler("+ images of one length, centred", feature_scaling="centred", generator="linear"),
-    _simpler("+ square roots of features", feature_scaling="root", generator="linear"),
+    _simpler("+ L2 normalisation and centring", feature_scaling="centred", generator="linear"),
+    _simpler("+ signed square root", feature_scaling="root", generator="linear"),
     _simpler("+ whitening", *SHRINKAGES, feature_scaling="root", generator="linear"),
-    _simpler("+ infinitely many hidden units", *SHRINKAGES, feature_scaling="root"),
+    _simpler("+ arc-cosine kernel", *SHRINKAGES, feature_scaling="root"),
     MethodEntry(WHOLE),
 )
 TRANSDUCTION = (
@@ -59,32 +58,58 @@ TRANSDUCTION = (
     *(_adapted(f"rounds {count}", rounds=count) for count in (1, 3, 20)),
     *(_adapted(f"temperature {value:g}", temperature=value) for value in (1.0, 2.0, 4.0, 8.0)),
     _adapted("prior uniform", prior="uniform"),
-    _adapted("images' own means alone", noise=NEXT_TO_NOTHING),
+    _adapted("means of the unlabelled images only", noise=NEGLIGIBLE_NOISE),
     MethodEntry("CVC-tran-GXE"),
 )
 PARTS: Mapping[str, tuple[Sequence[MethodEntry], str]] = {
     "one ingredient at a time": (
         INGREDIENTS,
-        "Foresight chooses features (root, centred), shrinkage and noise; a row fixes what it names and chooses the rest.",
+        "Foresight selects feature scaling (root, centred), shrinkage and noise; each variant fixes what it names.",
     ),
     "from ridge regression to Foresight": (
-        WAY,
-        "Every row has what the rows above it have. The last also chooses between features root and centred.",
+        STEPS,
+        "Each row adds to the row above it. The last row also selects between feature scaling root and centred.",
     ),
     "adapted to unlabelled images": (
         TRANSDUCTION,
-        "Foresight-tran has 10 rounds and chooses the temperature; the first row has met no unlabelled image.",
+        "Foresight-tran has 10 rounds and selects the temperature; the first row is not adapted.",
     ),
 }
 NUMBERS = {"T1_validation": "T1 val.", "H_validation": "H val.", "T1": "T1 test", "H": "H test", "H_plain": "H plain"}
 
 
 def study_plan(data: DataEntry, n_seen: int, seeds: int, shared: Mapping[str, Any] | None = None) -> Plan:
-    """The plan of all three tables; ``n_seen`` is the number of seen classes, ``shared`` are settings of CVC beside it."""
+    """Build the plan of the Foresight study: all variants of its three tables on one data set.
+
+    Parameters
+    ----------
+    data : DataEntry
+        Data set.
+    n_seen : int
+        Number of seen classes of the data set.
+    seeds : int
+        Number of seeds.
+    shared : mapping, optional
+        Hyperparameters of the CVC variants.
+
+    Returns
+    -------
+    Plan
+        The plan; a variant that is in several tables has one entry.
+
+    Raises
+    ------
+    DataError
+        If there are too few seen classes to hold out validation classes.
+    SettingsError
+        If ``shared`` has a hyperparameter that the study varies.
+    """
     check_ablation(data, n_seen, shared or {})
     entries = {entry.shown: entry for rows, _ in PARTS.values() for entry in rows}
     methods = [
-        entry if CARDS[entry.name].estimator == OWN else replace(entry, settings={**(shared or {}), **entry.settings})
+        entry
+        if CARDS[entry.name].estimator == CARDS[WHOLE].estimator
+        else replace(entry, settings={**(shared or {}), **entry.settings})
         for entry in entries.values()
     ]
     return Plan((data,), tuple(methods), seeds, title=f"Study of {WHOLE} on {data.name}")
@@ -92,18 +117,43 @@ def study_plan(data: DataEntry, n_seen: int, seeds: int, shared: Mapping[str, An
 
 @dataclass(frozen=True)
 class Study:
-    """The rows of one data set's study: the title of each part, with its rows."""
+    """Results of the Foresight study on one data set.
+
+    Parameters
+    ----------
+    name : str
+        Data set and class vectors.
+    parts : mapping of str to sequence of Row
+        Rows by title of the table.
+    """
 
     name: str
     parts: Mapping[str, Sequence[Row]]
 
     def tables(self) -> list[Table]:
-        """A table a part."""
+        """Build one table per part.
+
+        Returns
+        -------
+        list of Table
+            Tables in the order of ``parts``.
+        """
         return [_table(f"{self.name}: {title}", rows, PARTS[title][1]) for title, rows in self.parts.items()]
 
 
 def studies(outcomes: Iterable[Outcome]) -> list[Study]:
-    """The study of every data set that has one among these outcomes; none where only whole methods were run."""
+    """Find the Foresight studies among outcomes.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Outcomes of jobs.
+
+    Returns
+    -------
+    list of Study
+        One per data set and class vectors; empty if no variant of Foresight was run.
+    """
     entries = {(entry.name, entry.shown): bool(entry.label) for rows, _ in PARTS.values() for entry in rows}
     found: dict[str, list[Row]] = defaultdict(list)
     for group in seeds_together(outcomes):
@@ -118,17 +168,28 @@ def studies(outcomes: Iterable[Outcome]) -> list[Study]:
 
 
 def study_tables(outcomes: Iterable[Outcome]) -> list[Table]:
-    """The tables of every study among these outcomes."""
+    """Build the tables of all Foresight studies among outcomes.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Outcomes of jobs.
+
+    Returns
+    -------
+    list of Table
+        Three tables per study.
+    """
     return [table for study in studies(outcomes) for table in study.tables()]
 
 
 def _chosen(rows: Sequence[Row], entries: Sequence[MethodEntry]) -> list[Row]:
-    """The rows that these entries became, in their order."""
+    """Rows of these entries, in the order of the entries."""
     return [row for entry in entries for row in rows if (row.label, row.method) == (entry.shown, entry.name)]
 
 
 def _row(group: Sequence[Outcome]) -> Row:
-    """A row that also has what was reached on validation classes."""
+    """Summarise one variant, with its results on validation classes."""
     reports = [outcome.record["selection"] for outcome in group if outcome.state == DONE]
     points = [report.get("validation", {}) for report in reports]
     keys = {"T1_validation": "T1", "H_validation": "H_at_best_penalty"}
@@ -141,9 +202,9 @@ def _table(title: str, rows: Sequence[Row], note: str) -> Table:
     lines = [[row.name, *(row.shown(number) for number in NUMBERS), str(row.seeds), f"{row.seconds:.0f}"] for row in rows]
     notes = [
         note,
-        "Percent, mean ± standard deviation over seeds, which draw the held-out images, and the validation classes where the "
-        "data list none. val.: on the validation classes that everything was chosen on; test: looked at once; plain: H on "
-        "test data without the penalty on seen classes; s: seconds a job.",
+        "Percent, mean ± standard deviation over seeds. val.: on the validation classes that hyperparameters are selected on; "
+        "test: on the test images, evaluated once; plain: H on test images without seen penalty; s: seconds per job.",
+        definitions(("T1", "U", "S", "H")),
     ]
     remarks = [remark for row in rows for remark in row.remarks]
     return Table(title, ["variant", *NUMBERS.values(), "seeds", "s"], lines, [*notes, *remarks])

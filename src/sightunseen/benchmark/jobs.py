@@ -1,4 +1,4 @@
-"""A job of a plan as runs of the pipeline: train and, where the method is transductive, adapt."""
+"""Jobs of a plan as runs of the pipeline: train and, for transductive methods, adapt."""
 
 import json
 from collections.abc import Mapping
@@ -21,15 +21,49 @@ from sightunseen.selection.search import POINTS
 
 @lru_cache(maxsize=2)
 def opened(entry: DataEntry) -> Opened:
-    """The data set of an entry, which must have test images of seen and unseen classes."""
+    """Open the data set of a plan entry; the two last used are cached.
+
+    Parameters
+    ----------
+    entry : DataEntry
+        Data set of the plan.
+
+    Returns
+    -------
+    Opened
+        The data set with the findings of the split doctor.
+
+    Raises
+    ------
+    DataError
+        If the data cannot be read, or have no test images of seen or of unseen classes.
+    """
     found = open_for_training(entry.source)
     if not (len(found.data.test_seen) and len(found.data.test_unseen)):
-        raise DataError("a benchmark needs test images of seen and of unseen classes, and these data lack some.")
+        raise DataError("the data need test images of seen and of unseen classes; add test_seen or test_unseen to the split.")
     return found
 
 
 def specifications_of(job: Job) -> tuple[TrainingSpecification, AdaptationSpecification | None]:
-    """How the job's method is trained and, if it is transductive, adapted; unknown hyperparameters are an error."""
+    """Translate a job into specifications of the pipeline.
+
+    Parameters
+    ----------
+    job : Job
+        Job of a plan.
+
+    Returns
+    -------
+    training : TrainingSpecification
+        How the method is trained.
+    adaptation : AdaptationSpecification or None
+        How the method is adapted; None for inductive methods.
+
+    Raises
+    ------
+    SettingsError
+        If the method does not have a hyperparameter or does not allow its value.
+    """
     entry, card = job.method, CARDS[job.method.name]
     how: dict[str, Any] = {
         "select": "none" if job.selection == "none" else "validation",
@@ -40,7 +74,9 @@ def specifications_of(job: Job) -> tuple[TrainingSpecification, AdaptationSpecif
     training = TrainingSpecification(method=method, parameters=entry.settings, search=entry.search, seed=job.seed, **how)
     if card.setting == INDUCTIVE:
         if entry.adaptation or entry.adaptation_search:
-            raise SettingsError(f"{entry.name} is not adapted, so it has no adaptation; its transductive form may have one.")
+            raise SettingsError(
+                f"{entry.name} is inductive and takes no adaptation. Remove it, or name the transductive method."
+            )
         return training, None
     parameters = {**card.adaptation, **entry.adaptation}
     adaptation = AdaptationSpecification(parameters=parameters, search=entry.adaptation_search, **how)
@@ -49,7 +85,18 @@ def specifications_of(job: Job) -> tuple[TrainingSpecification, AdaptationSpecif
 
 
 def identity_of(job: Job) -> dict[str, Any]:
-    """All that changes the answer of a job: data by content, method with its version and hyperparameters, seed, selection."""
+    """Collect everything that determines the result of a job.
+
+    Parameters
+    ----------
+    job : Job
+        Job of a plan.
+
+    Returns
+    -------
+    dict
+        Fingerprints of the data, method with version and hyperparameters, search space, selection and seed, as JSON data.
+    """
     training, adaptation = specifications_of(job)
     data, card = opened(job.data).data, CARDS[job.method.name]
     model = training.estimators()[0]
@@ -62,22 +109,42 @@ def identity_of(job: Job) -> dict[str, Any]:
         "selection": {"by": job.selection, "folds": job.folds, "points": POINTS},
         "seed": job.seed,
     }
-    found: dict[str, Any] = json.loads(json.dumps(identity))  # as it will be read back
+    found: dict[str, Any] = json.loads(json.dumps(identity))  # equal to what is read back from a file
     return found
 
 
 def base_identity_of(identity: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The identity of the inductive job whose choice a transductive job begins with; None for an inductive one."""
+    """Return the identity of the inductive job that a transductive job builds on.
+
+    Parameters
+    ----------
+    identity : mapping
+        Identity of a job.
+
+    Returns
+    -------
+    dict or None
+        None if the job is inductive.
+    """
     if identity["setting"] != TRANSDUCTIVE:
         return None
     return {**identity, "setting": INDUCTIVE, "adaptation": None}
 
 
 def carry_out(job: Job, base: Mapping[str, Any] | None = None) -> RunRecord:
-    """Run a job; its run record.
+    """Run a job.
 
-    ``base`` is the record of the inductive job that a transductive one begins with, where that is done already: what was
-    chosen there need not be chosen again.
+    Parameters
+    ----------
+    job : Job
+        Job of a plan.
+    base : mapping, optional
+        Run record of the inductive job that a transductive job builds on. Its selected hyperparameters are reused.
+
+    Returns
+    -------
+    RunRecord
+        Record of the run, with its results.
     """
     training, adaptation = specifications_of(job)
     data, findings = opened(job.data).data, opened(job.data).findings
@@ -91,6 +158,6 @@ def carry_out(job: Job, base: Mapping[str, Any] | None = None) -> RunRecord:
 
 
 def record_as_dict(record: RunRecord) -> dict[str, Any]:
-    """A record as plain JSON data, which goes from one process to another."""
+    """Convert a run record to plain JSON data, which can be sent to another process."""
     found: dict[str, Any] = json.loads(json.dumps(asdict(record)))
     return found

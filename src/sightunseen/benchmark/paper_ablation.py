@@ -1,4 +1,4 @@
-"""The paper's ablation on any data: in which space, by which score, with episodes or without; and how many classes an episode."""
+"""The paper's ablation (Tables 2 and 5) on any data: joint embedding space, similarity, episodes and classes per episode."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,67 +8,123 @@ from typing import Any
 
 from sightunseen.benchmark.plan import DataEntry, MethodEntry, Plan
 from sightunseen.benchmark.published import NUMBERS, published_row
-from sightunseen.benchmark.result_tables import Row, Table, row_of, seeds_together
+from sightunseen.benchmark.result_tables import PENALTY_NOTE, Row, Table, definitions, row_of, seeds_together
 from sightunseen.benchmark.store import Outcome
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.methods.catalogue import INDUCTIVE
 
 VISUAL = "A→V"
-SPACES: Mapping[str, tuple[str, Mapping[str, str]]] = {  # where images and classes are compared -> method and its settings
+SPACES: Mapping[str, tuple[str, Mapping[str, str]]] = {  # joint embedding space -> method and hyperparameters
     "V→A": ("Projection", {"space": "attributes"}),
     "V→I←A": ("Projection", {"space": "between"}),
     VISUAL: ("CVC", {}),
 }
-SEARCH: Mapping[str, Mapping[str, Sequence[Any]] | None] = {  # score -> what is chosen on validation classes
+SEARCH: Mapping[str, Mapping[str, Sequence[Any]] | None] = {  # similarity -> search space
     "dot": {"semantic_norm": ("sqrt", 1.0)},
-    "cosine": None,  # the method's own: where the scale starts
+    "cosine": None,  # the default search space of the method: the initial scale
 }
-SIZES, USUAL_SIZE = (4, 8, 16, 32), 32  # classes an episode
-VARIED = {"space", "output", "similarity", "initialisation", "episodic", "classes_per_episode", "seed"}  # not alike in all
-CHOSEN = {"semantic_norm", "initial_scale"}
-FEWEST_SEEN = 4  # from which some can be held out as validation classes
+SIZES, USUAL_SIZE = (4, 8, 16, 32), 32  # classes per episode
+VARIED = {
+    "space",
+    "output",
+    "similarity",
+    "initialisation",
+    "episodic",
+    "classes_per_episode",
+    "seed",
+}  # differ between variants
+SEARCHED = {"semantic_norm", "initial_scale"}
+FEWEST_SEEN = 4  # fewer cannot be split into training and validation classes
 PAPERS_DATA, OF_THE_PAPER = "AWA1", "paper†"
-PAPERS_NOTE = (
-    "† the paper's, for orientation only: AwA1 with ResNet-101 features (other data, other features), chosen on TEST data."
-)
+PAPERS_NOTE = "† published in the paper, not comparable: AwA1 with ResNet-101 features, hyperparameters selected on TEST data."
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of the ablation: where images and classes are compared, by which score, and whether training is episodic."""
+    """A variant of CVC in the ablation.
+
+    Parameters
+    ----------
+    space : {"V→A", "V→I←A", "A→V"}
+        Joint embedding space: class vectors, intermediate, or visual features.
+    score : {"dot", "cosine"}
+        Similarity of image and class embeddings.
+    episodic : bool
+        Whether training is episodic.
+    size : int
+        Classes per episode.
+    last : {"linear", "auto"}, default="linear"
+        Activation after the last layer. "auto" is a ReLU if features are never negative.
+    """
 
     space: str
     score: str
     episodic: bool
-    size: int  # classes an episode
-    last: str = "linear"  # what follows the networks' last layer
+    size: int
+    last: str = "linear"
 
     @property
     def papers(self) -> str:
-        """The row of the paper's Table 2 that it repeats."""
+        """Name of the corresponding row of the paper's Table 2."""
         return f"{self.space}, {self.score}, {'episodes' if self.episodic else 'no episodes'}"
 
     @property
     def label(self) -> str:
-        """Its name: CVC is what nothing was changed of."""
+        """Name of the variant; "CVC" for the unchanged method."""
         return "CVC" if self.last == "auto" else self.papers
 
     def entry(self, label: str, shared: Mapping[str, Any]) -> MethodEntry:
-        """The method of a plan that it is."""
+        """Build the plan entry of the variant.
+
+        Parameters
+        ----------
+        label : str
+            Name in tables.
+        shared : mapping
+            Hyperparameters of all variants.
+
+        Returns
+        -------
+        MethodEntry
+            Method, hyperparameters and search space.
+        """
         name, of_space = SPACES[self.space]
         own = {"similarity": self.score, "episodic": self.episodic, "classes_per_episode": self.size}
         return MethodEntry(name, label, {**shared, **of_space, **own, "output": self.last}, SEARCH[self.score])
 
 
 def ablation_plan(data: DataEntry, n_seen: int, seeds: int, shared: Mapping[str, Any] | None = None) -> Plan:
-    """The plan of both tables; ``n_seen`` is the number of seen classes, ``shared`` are settings of all variants.
+    """Build the plan of the ablation: all variants of Tables 2 and 5 on one data set.
 
-    Twelve variants differ in nothing but space, score and episodes; a last one is CVC as it is, whose generator ends in a ReLU
-    where features are never negative. Each chooses between two scales of its scores on validation classes, besides the number
-    of tasks and the penalty on seen classes: by ``cosine`` where the learnable scale starts, the method's own search space;
-    by ``dot``, which has none, how long class vectors are, which helped most of what was tried on validation classes of CUB.
-    Without episodes there are mini-batches of as many images. Episodes have 32 classes, or all where fewer are seen: that job
-    stands in both tables, and runs once.
+    Twelve variants differ only in space, similarity and episodes. One more is the unchanged CVC, whose generator ends in a ReLU
+    if features are never negative. Each variant selects one of two scales of its scores on validation classes, together with
+    the number of steps and the seen penalty. With ``cosine`` that is the initial value of the learned scale. With ``dot``,
+    which has no learned scale, it is the norm of the class vectors, which helped most on validation classes of CUB. Variants
+    without episodes train on mini-batches of the same number of images. Episodes have 32 classes, or all seen classes if there
+    are fewer; that job is in both tables and runs once.
+
+    Parameters
+    ----------
+    data : DataEntry
+        Data set.
+    n_seen : int
+        Number of seen classes of the data set.
+    seeds : int
+        Number of seeds.
+    shared : mapping, optional
+        Hyperparameters of all variants.
+
+    Returns
+    -------
+    Plan
+        The plan.
+
+    Raises
+    ------
+    DataError
+        If there are too few seen classes to hold out validation classes.
+    SettingsError
+        If ``shared`` has a hyperparameter that the ablation varies.
     """
     check_ablation(data, n_seen, shared or {})
     usual = min(USUAL_SIZE, n_seen)
@@ -80,46 +136,101 @@ def ablation_plan(data: DataEntry, n_seen: int, seeds: int, shared: Mapping[str,
 
 
 def check_ablation(data: DataEntry, n_seen: int, shared: Mapping[str, Any]) -> None:
-    """Refuse too few seen classes, and shared settings that variants differ in."""
+    """Validate the arguments of an ablation plan.
+
+    Parameters
+    ----------
+    data : DataEntry
+        Data set.
+    n_seen : int
+        Number of seen classes of the data set.
+    shared : mapping
+        Hyperparameters of all variants.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than 4 seen classes.
+    SettingsError
+        If ``shared`` has a hyperparameter that is varied or searched.
+    """
     if n_seen < FEWEST_SEEN:
         raise DataError(
-            f"an ablation is chosen on validation classes, which takes at least {FEWEST_SEEN} seen classes; "
-            f"{data.name} has {n_seen}. Add images of more classes."
+            f"selection on validation classes needs at least {FEWEST_SEEN} seen classes; {data.name} has {n_seen}. "
+            "Add images of more classes."
         )
-    refused = sorted((VARIED | CHOSEN) & set(shared))
-    if refused:
-        raise SettingsError(f"'{refused[0]}' is varied or chosen by the ablation itself, and cannot be set for all variants.")
+    fixed = sorted((VARIED | SEARCHED) & set(shared))
+    if fixed:
+        raise SettingsError(f"'{fixed[0]}' is varied or searched by the ablation. Remove it from --set.")
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """The rows of one data set's ablation."""
+    """Results of the ablation on one data set.
+
+    Parameters
+    ----------
+    name : str
+        Data set, with the hyperparameters that distinguish it from other ablations on the same data.
+    rows : sequence of (Variant, Row)
+        Results of each variant.
+    n_seen : int or None
+        Number of seen classes; None if no job is done.
+    """
 
     name: str
     rows: Sequence[tuple[Variant, Row]]
     n_seen: int | None
 
     def by_cell(self) -> list[tuple[Variant, Row]]:
-        """The rows of Table 2, in order."""
+        """Select the rows of Table 2.
+
+        Returns
+        -------
+        list of (Variant, Row)
+            Rows in the order of the table.
+        """
         order = [variant.label for variant in _cells(0)]
         usual = {variant.size for variant, _ in self.rows if variant.space != VISUAL}
         found = [(variant, row) for variant, row in self.rows if variant.size in usual and variant.label in order]
         return sorted(found, key=lambda pair: order.index(pair[0].label))
 
     def by_size(self) -> list[tuple[int, Row]]:
-        """The rows of Table 5 by classes an episode."""
+        """Select the rows of Table 5.
+
+        Returns
+        -------
+        list of (int, Row)
+            Classes per episode and results, in increasing order.
+        """
         found = [(variant.size, row) for variant, row in self.rows if variant == Variant(VISUAL, "cosine", True, variant.size)]
         return sorted(found, key=lambda pair: pair[0])
 
     def tables(self) -> list[Table]:
-        """Tables 2 and 5."""
+        """Build Tables 2 and 5.
+
+        Returns
+        -------
+        list of Table
+            The two tables.
+        """
         return [_table_2(self), _table_5(self)]
 
 
 def ablations(outcomes: Iterable[Outcome]) -> list[Ablation]:
-    """The ablation of every data set that has one among these outcomes; none where there is no Projection.
+    """Find the ablations among outcomes.
 
-    Runs with other shared settings are others, with names that tell them apart.
+    Runs with different shared hyperparameters are separate ablations; their names include what differs.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Outcomes of jobs.
+
+    Returns
+    -------
+    list of Ablation
+        Empty if no variant with another space than A→V (method Projection) was run.
     """
     runs: dict[tuple[str, tuple[tuple[str, str], ...]], list[list[Outcome]]] = defaultdict(list)
     for group in seeds_together(outcomes):
@@ -127,27 +238,39 @@ def ablations(outcomes: Iterable[Outcome]) -> list[Ablation]:
             runs[group[0].shown["data"], _shared(group[0])].append(group)
     found = []
     for (data, shared), groups in sorted(runs.items()):
-        rivals = [set(others) for name, others in runs if name == data]
-        apart = "".join(f", {name} {value}" for name, value in shared if any((name, value) not in other for other in rivals))
+        same_data = [set(others) for name, others in runs if name == data]
+        differs = [(name, value) for name, value in shared if any((name, value) not in other for other in same_data)]
         rows = [(variant, row_of(group)) for group in groups if (variant := _variant(group[0])) is not None]
         if any(variant.space != VISUAL for variant, _ in rows):
-            found.append(Ablation(f"{data}{apart}", rows, _n_seen(groups)))
+            title = ", ".join([data, *(f"{name} {value}" for name, value in differs)])
+            found.append(Ablation(title, rows, _n_seen(groups)))
     return found
 
 
 def ablation_tables(outcomes: Iterable[Outcome]) -> list[Table]:
-    """Tables 2 and 5 of every ablation among these outcomes."""
+    """Build Tables 2 and 5 of all ablations among outcomes.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Outcomes of jobs.
+
+    Returns
+    -------
+    list of Table
+        Two tables per ablation.
+    """
     return [table for found in ablations(outcomes) for table in found.tables()]
 
 
 def _cells(size: int) -> list[Variant]:
-    """The rows of Table 2."""
+    """Variants of Table 2, in order."""
     variants = [Variant(space, score, episodic, size) for space, score, episodic in product(SPACES, SEARCH, (False, True))]
     return [*variants, Variant(VISUAL, "cosine", True, size, "auto")]
 
 
 def _variant(outcome: Outcome) -> Variant | None:
-    """The variant that an outcome's method is; None for what is none."""
+    """Variant of an outcome's method; None if it is not part of the ablation."""
     method = outcome.identity.get("method")
     if method is None or outcome.shown["setting"] != INDUCTIVE:
         return None
@@ -160,20 +283,20 @@ def _variant(outcome: Outcome) -> Variant | None:
 
 
 def _shared(outcome: Outcome) -> tuple[tuple[str, str], ...]:
-    """Settings that all variants of a run have in common, and how they were chosen; as text, which can be sorted."""
+    """Hyperparameters that all variants of a run share, and the selection, as sortable text."""
     settings = {**outcome.identity["method"]["settings"], "selection": outcome.shown["selection"]}
     return tuple((name, str(value)) for name, value in sorted(settings.items()) if name not in VARIED)
 
 
 def _n_seen(groups: Sequence[Sequence[Outcome]]) -> int | None:
-    """The number of seen classes, which jobs that are done have recorded."""
+    """Number of seen classes, from the record of a job that is done."""
     records = [outcome.record for group in groups for outcome in group if outcome.record]
     return records[0]["data"]["classes"]["seen"] if records else None
 
 
 def _label_by_size(size: int, n_seen: int | None) -> str:
-    """The name in Table 5 of CVC with episodes of so many classes."""
-    return f"{VISUAL}, cosine, {'all' if size == n_seen else size} classes an episode"
+    """Name of CVC with ``size`` classes per episode in Table 5."""
+    return f"{VISUAL}, cosine, {'all' if size == n_seen else size} classes per episode"
 
 
 def _table_2(ablation: Ablation) -> Table:
@@ -186,10 +309,11 @@ def _table_2(ablation: Ablation) -> Table:
         named = [variant.space, variant.score, "yes" if variant.episodic else "no", variant.last]
         lines.append([*named, *measured, *(_of_the_paper(variant.papers, name) for name in NUMBERS), str(row.seeds)])
     notes = [
-        "Percent, mean ± standard deviation over seeds. V→A: images are projected to the class vectors' space; V→I←A: images "
-        "and classes to a space between; A→V: classes to the space of visual features. The last row is CVC as it is: "
-        "a ReLU follows its last layer where features are never negative.",
-        "U, S and H with the penalty on seen classes that was chosen on validation classes; plain: without it.",
+        "Percent, mean ± standard deviation over seeds. V→A: images are mapped to the space of class vectors; V→I←A: images "
+        "and classes are mapped to an intermediate space; A→V: classes are mapped to the space of visual features. The last "
+        "row is the unchanged CVC, with a ReLU after its last layer if features are never negative.",
+        definitions(NUMBERS),
+        PENALTY_NOTE,
     ]
     remarks = [remark for _, row in ordered for remark in row.remarks]
     title = f"{ablation.name}: space, score and episodes (the paper's Table 2)"
@@ -203,9 +327,9 @@ def _table_5(ablation: Ablation) -> Table:
         shown = f"{size} (all)" if size == ablation.n_seen else str(size)
         lines.append([shown, row.shown("T1"), row.shown("H"), paper, str(row.seeds)])
         remarks += row.remarks
-    columns = ["classes an episode", "T1", "H", f"T1 {OF_THE_PAPER}", "seeds"]
-    notes = ["Percent, mean ± standard deviation over seeds; A→V, cosine, episodes.", PAPERS_NOTE]
-    return Table(f"{ablation.name}: classes an episode (the paper's Table 5)", columns, lines, [*notes, *remarks])
+    columns = ["classes per episode", "T1", "H", f"T1 {OF_THE_PAPER}", "seeds"]
+    notes = ["Percent, mean ± standard deviation over seeds; A→V, cosine, episodes.", definitions(NUMBERS), PAPERS_NOTE]
+    return Table(f"{ablation.name}: classes per episode (the paper's Table 5)", columns, lines, [*notes, *remarks])
 
 
 def _of_the_paper(label: str, number: str) -> str:

@@ -1,4 +1,4 @@
-"""A plan: data sets x methods x seeds x ways of choosing, read from TOML."""
+"""Benchmark plans: data sets x methods x seeds x selections, read from TOML files."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,29 @@ from sightunseen.data.source import DataSource
 from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE, card_of
 
 SELECTIONS = ("validation", "none", "oracle")
-GROUPS = ("all", INDUCTIVE, TRANSDUCTIVE)  # words that stand for many methods
+GROUPS = ("all", INDUCTIVE, TRANSDUCTIVE)  # accepted in place of a list of method names
 
 
 @dataclass(frozen=True)
 class DataEntry:
-    """A data set of the plan: where it is, which of its files to use, and what to compare it with.
+    """A ``[[data]]`` entry of a plan.
 
-    ``published`` is the data set's name in published tables (default: the folder's). ``backbone`` is what its features come
-    from: of a folder of photos the backbone to extract them with; of any other data a name that tables mark where it is not
-    the published one.
+    Parameters
+    ----------
+    path : str
+        An xlsa17 folder, a folder of tables, a table of features or a folder of photos.
+    features, splits, semantics, classes : str, optional
+        Files of the data set, as in the options of ``sightunseen train``.
+    published : str, optional
+        Name of the data set in published tables. Default: the name of the folder.
+    backbone : str, default=""
+        For a folder of photos, the backbone that extracts features. For other data, the network that the features come from;
+        tables mark published numbers that were obtained with another one.
+
+    Raises
+    ------
+    SettingsError
+        If a value is not a string.
     """
 
     path: str
@@ -38,30 +51,47 @@ class DataEntry:
         for known in fields(self):
             value = getattr(self, known.name)
             if value is not None and not isinstance(value, str):
-                raise SettingsError(f"{known.name} of [[data]] must be text; got {value!r}.")
+                raise SettingsError(f"{known.name} of [[data]] must be a string; got {value!r}.")
 
     @property
     def source(self) -> DataSource:
-        """Where the pipeline opens it."""
+        """The data source that the pipeline opens."""
         return DataSource(self.path, self.features, self.splits, self.semantics, self.classes, self.backbone or None)
 
     @property
     def name(self) -> str:
-        """The name of its rows in tables."""
+        """Name of the data set in result tables."""
         return " ".join([Path(self.path).name, *filter(None, (self.features, self.semantics))])
 
     @property
     def published_name(self) -> str:
-        """Its name in published tables."""
+        """Name of the data set in published tables."""
         return self.published or Path(self.path).name
 
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method of the plan: a name of the catalogue, and what differs from its defaults.
+    """A ``[[method]]`` entry of a plan: a method and its hyperparameters.
 
-    ``search`` replaces the method's own search space; ``adaptation`` and ``adaptation_search`` are those of a transductive
-    method's ``adapt``. ``label`` tells variants of one method apart.
+    Parameters
+    ----------
+    name : str
+        Name of the method, as listed by ``sightunseen methods``.
+    label : str, default=""
+        Name of this variant in result tables. Default: the name of the method.
+    settings : mapping, optional
+        Hyperparameters that differ from the defaults of the method. They are not searched.
+    search : mapping of str to list, optional
+        Search space that replaces the default search space of the method.
+    adaptation : mapping, optional
+        Hyperparameters of ``adapt``, for transductive methods.
+    adaptation_search : mapping of str to list, optional
+        Search space that replaces the default search space of ``adapt``.
+
+    Raises
+    ------
+    SettingsError
+        If the method is unknown or a value has the wrong type.
     """
 
     name: str
@@ -84,13 +114,27 @@ class MethodEntry:
 
     @property
     def shown(self) -> str:
-        """What tables call it."""
+        """Name of the variant in result tables."""
         return self.label or self.name
 
 
 @dataclass(frozen=True)
 class Job:
-    """One cell of a plan: fit one method on one data set with one seed, chosen in one way."""
+    """One run of a plan: one method on one data set with one seed and one selection.
+
+    Parameters
+    ----------
+    data : DataEntry
+        Data set.
+    method : MethodEntry
+        Method and its hyperparameters.
+    seed : int
+        Random seed.
+    selection : {"validation", "none", "oracle"}
+        How hyperparameters are selected.
+    folds : int, optional
+        Number of class folds for the selection. Default: that of the method.
+    """
 
     data: DataEntry
     method: MethodEntry
@@ -105,7 +149,28 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run."""
+    """A set of jobs: the product of data sets, methods, seeds and selections.
+
+    Parameters
+    ----------
+    data : tuple of DataEntry
+        Data sets.
+    methods : tuple of MethodEntry
+        Methods; their names in tables must differ.
+    seeds : int, default=1
+        Number of seeds; jobs have the seeds 0 to ``seeds - 1``.
+    selections : tuple of {"validation", "none", "oracle"}, default=("validation",)
+        How hyperparameters are selected.
+    folds : int, optional
+        Number of class folds for the selection. Default: that of each method.
+    title : str, default=""
+        Title of the plan.
+
+    Raises
+    ------
+    SettingsError
+        If a value is not allowed or two methods have the same name.
+    """
 
     data: tuple[DataEntry, ...]
     methods: tuple[MethodEntry, ...]
@@ -122,52 +187,101 @@ class Plan:
             check_choice("selection", selection, SELECTIONS)
         for what in ("data", "methods", "selections"):
             if not getattr(self, what):
-                raise SettingsError(f"the plan names no {what}; it needs at least one.")
+                raise SettingsError(f"the plan has no {what}; expected at least one. Add them to the plan.")
         shown = [entry.shown for entry in self.methods]
         repeated = sorted({name for name in shown if shown.count(name) > 1})
         if repeated:
-            raise SettingsError(f"the plan has '{repeated[0]}' more than once. Give each variant a label of its own.")
+            raise SettingsError(f"the plan has '{repeated[0]}' more than once. Give each variant its own label.")
 
     def jobs(self) -> list[Job]:
-        """Every cell: data set by data set, seed by seed, so that a broken-off run has whole tables of the first seeds."""
+        """List the jobs, ordered by data set, then seed: an interrupted run has complete tables of the first seeds."""
         cells = product(self.data, range(self.seeds), self.selections, self.methods)
         return [Job(data, method, seed, selection, self.folds) for data, seed, selection, method in cells]
 
 
 def ready_plans() -> dict[str, str]:
-    """The plans that come with the package: name -> title."""
+    """List the plans that come with the package.
+
+    Returns
+    -------
+    dict of str to str
+        Title of each plan by name.
+
+    Examples
+    --------
+    >>> list(ready_plans())
+    ['foresight', 'paper-tables', 'two-cores']
+    """
     folder = files("sightunseen.benchmark") / "plans"
     found = {file.name.removesuffix(".toml"): file.read_text(encoding="utf-8") for file in folder.iterdir()}
     return {name: str(tomllib.loads(text).get("title", "")) for name, text in sorted(found.items())}
 
 
 def read_plan(source: str | Path, data_folder: str | Path | None = None) -> Plan:
-    """The plan of a TOML file, or the ready plan of that name.
+    """Read a plan from a TOML file.
 
-    Paths of data sets are relative to ``data_folder``; without it to the file's own folder.
+    Parameters
+    ----------
+    source : str or Path
+        A TOML file, or the name of a plan that comes with the package.
+    data_folder : str or Path, optional
+        Folder that paths of data sets are relative to. Default: the folder of the TOML file. Plans that come with the package
+        need it.
+
+    Returns
+    -------
+    Plan
+        The plan.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such plan, the file is not valid TOML, or the plan has unknown keys or values.
+
+    Examples
+    --------
+    >>> plan = read_plan("paper-tables", "xlsa17/data")
+    >>> [entry.name for entry in plan.data]
+    ['SUN', 'CUB', 'AWA1', 'AWA2', 'APY']
     """
     path = Path(source)
     if path.is_file():
-        text, beside = path.read_text(encoding="utf-8"), path.parent
+        text, folder = path.read_text(encoding="utf-8"), path.parent
     elif str(source) in ready_plans():
-        text, beside = (files("sightunseen.benchmark") / "plans" / f"{source}.toml").read_text(encoding="utf-8"), Path()
+        text, folder = (files("sightunseen.benchmark") / "plans" / f"{source}.toml").read_text(encoding="utf-8"), Path()
         if data_folder is None:
             raise SettingsError(
-                f"the ready plan '{source}' needs --data FOLDER: the folder that holds CUB, AWA1 and the others."
+                f"the plan '{source}' needs the folder of the xlsa17 data sets (CUB, AWA1, ...): give --data FOLDER."
             )
     else:
-        raise SettingsError(
-            f"there is no plan {source}. Give a TOML file, or one of the ready plans: {', '.join(ready_plans())}."
-        )
+        raise SettingsError(f"there is no plan {source}. Give a TOML file, or one of: {', '.join(ready_plans())}.")
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{source} is not TOML: {error}.") from error
-    return plan_of(content, Path(data_folder) if data_folder is not None else beside)
+        raise SettingsError(f"{source} is not valid TOML: {error}.") from error
+    return plan_of(content, Path(data_folder) if data_folder is not None else folder)
 
 
 def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
-    """The plan that a TOML file's content stands for."""
+    """Build a plan from the content of a TOML file.
+
+    Parameters
+    ----------
+    content : mapping
+        Parsed TOML content.
+    data_folder : Path
+        Folder that paths of data sets are relative to.
+
+    Returns
+    -------
+    Plan
+        The plan.
+
+    Raises
+    ------
+    SettingsError
+        If a key is unknown or a value is not allowed.
+    """
     _check_keys("the plan", content, ("title", "seeds", "selection", "folds", "methods", "data", "method"))
     data = [_entry(DataEntry, "[[data]]", table) for table in _tables(content, "data")]
     data = [replace(entry, path=str(data_folder / entry.path)) for entry in data]
@@ -190,7 +304,7 @@ def _names(word: str) -> list[str]:
 
 
 def _words(content: Mapping[str, Any], name: str, default: Sequence[str]) -> Sequence[str]:
-    """A word or a list of them."""
+    """Read a string or a list of strings."""
     found = content.get(name, default)
     words = [found] if isinstance(found, str) else found
     if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
@@ -201,7 +315,7 @@ def _words(content: Mapping[str, Any], name: str, default: Sequence[str]) -> Seq
 def _tables(content: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
     found = content.get(name, ())
     if not isinstance(found, (list, tuple)) or not all(isinstance(table, Mapping) for table in found):
-        raise SettingsError(f"{name} of the plan must be tables, each beginning with [[{name}]].")
+        raise SettingsError(f"{name} of the plan must be an array of tables; start each with [[{name}]].")
     return found
 
 
@@ -214,11 +328,11 @@ def _entry(kind: type[Any], where: str, table: Mapping[str, Any]) -> Any:
     needed = "path" if kind is DataEntry else "name"
     _check_keys(where, table, tuple(known.name for known in fields(kind)))
     if needed not in table:
-        raise SettingsError(f"{where} of the plan lacks '{needed}'.")
+        raise SettingsError(f"{where} of the plan lacks '{needed}'. Add it.")
     return kind(**table)
 
 
 def _check_keys(where: str, table: Mapping[str, Any], allowed: Sequence[str]) -> None:
     unknown = sorted(set(table) - set(allowed))
     if unknown:
-        raise SettingsError(f"{where} has no '{unknown[0]}'; it may have {', '.join(allowed)}.")
+        raise SettingsError(f"{where} has no key '{unknown[0]}'; allowed are {', '.join(allowed)}.")

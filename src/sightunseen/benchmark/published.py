@@ -1,4 +1,4 @@
-"""Results as their authors published them: data with their source, shown beside measured ones and never mixed with them."""
+"""Published results of other authors, shown next to measured results and never averaged with them."""
 
 import math
 import tomllib
@@ -11,7 +11,25 @@ NUMBERS = ("T1", "U", "S", "H")
 
 @dataclass(frozen=True)
 class Published:
-    """One row of a published table for one data set; a number that the source does not give is None."""
+    """Published results of one method on one data set.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method, as in ``sightunseen methods`` where the package implements it.
+    data : str
+        Name of the data set, such as "CUB".
+    setting : {"inductive", "transductive"}
+        Setting of the published experiment.
+    backbone : str
+        Network that the features come from.
+    source : str
+        Publication.
+    table : str
+        Table of the publication.
+    numbers : dict of str to float or None
+        T1, U, S and H in percent. None if the source does not report the number.
+    """
 
     method: str
     data: str
@@ -24,7 +42,13 @@ class Published:
 
 @cache
 def published() -> tuple[Published, ...]:
-    """Every published row."""
+    """Load all published results from ``published.toml``.
+
+    Returns
+    -------
+    tuple of Published
+        One entry per method and data set.
+    """
     content = tomllib.loads((files("sightunseen.benchmark") / "published.toml").read_text(encoding="utf-8"))
     return tuple(
         Published(method, data, table["setting"], table["backbone"], table["source"], table["table"], _known(numbers))
@@ -35,7 +59,25 @@ def published() -> tuple[Published, ...]:
 
 
 def published_row(method: str, data: str) -> Published | None:
-    """The published row of a method on a data set, where there is one."""
+    """Find the published results of a method on a data set.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    data : str
+        Name of the data set in published tables.
+
+    Returns
+    -------
+    Published or None
+        None if there is no published result.
+
+    Examples
+    --------
+    >>> published_row("CVC", "AWA1").numbers
+    {'T1': 70.9, 'U': 62.7, 'S': 77.0, 'H': 69.1}
+    """
     return next((row for row in published() if (row.method, row.data) == (method, data)), None)
 
 

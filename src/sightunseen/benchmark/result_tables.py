@@ -1,4 +1,4 @@
-"""Outcomes as tables: mean ± standard deviation over seeds, ranks, and the published number beside the measured one."""
+"""Result tables: mean ± standard deviation over seeds, ranks, and published numbers next to the measured ones."""
 
 import statistics
 from collections import defaultdict
@@ -10,16 +10,70 @@ from sightunseen.benchmark.published import Published, published_row
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome, job_id
 from sightunseen.methods.catalogue import INDUCTIVE, TRANSDUCTIVE
 
-SETTINGS = ("zsl", "gzsl")
 OTHER_BACKBONE = "†"
-COLUMNS = {"zsl": ("T1",), "gzsl": ("U", "S", "H", "AUSUC", "U_plain", "S_plain", "H_plain")}
-HEADS = {"U_plain": "U plain", "S_plain": "S plain", "H_plain": "H plain"}
-RANKED_BY = {"zsl": "T1", "gzsl": "H"}
+ALL_METRICS = ("T1", "U", "S", "H", "AUSUC", "U_plain", "S_plain", "H_plain")
+SHOWN = {  # setting -> metrics of the table, and those with a published number
+    None: (("T1", "U", "S", "H", "AUSUC", "H_plain"), ("T1", "H")),
+    "zsl": (("T1",), ("T1",)),
+    "gzsl": (ALL_METRICS[1:], ("U", "S", "H")),
+}
+DEFINITIONS = {
+    "T1": "per-class top-1 accuracy among unseen classes",
+    "U": "per-class accuracy of unseen among all classes",
+    "S": "per-class accuracy of seen among all classes",
+    "H": "harmonic mean of U and S",
+    "AUSUC": "area under the seen-unseen curve",
+}
+PENALTY_NOTE = (
+    "U, S and H with the seen-class bias of calibrated stacking (seen penalty; Chao et al., 2016) chosen on validation "
+    "classes; plain: without it."
+)
+
+
+def definitions(numbers: Iterable[str]) -> str:
+    """Define metrics in one line.
+
+    Parameters
+    ----------
+    numbers : iterable of str
+        Names of metrics; unknown ones are left out.
+
+    Returns
+    -------
+    str
+        The definitions, separated by semicolons.
+
+    Examples
+    --------
+    >>> definitions(["H"])
+    'H: harmonic mean of U and S.'
+    """
+    return "; ".join(f"{name}: {DEFINITIONS[name]}" for name in numbers if name in DEFINITIONS) + "."
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method on one data set, over its seeds; ``reasons`` are why some have no result."""
+    """Results of one method on one data set over its seeds.
+
+    Parameters
+    ----------
+    label : str
+        Name of the variant.
+    method : str
+        Name of the method.
+    selection : {"validation", "none", "oracle"}
+        How hyperparameters were selected.
+    results : mapping of str to sequence of float
+        Values of each metric, in percent, one per seed.
+    published : Published or None
+        Published results of the same method and data set.
+    backbone : str
+        Network that the features come from.
+    seconds : float, default=0.0
+        Mean wall-clock time of a job.
+    reasons : tuple of str, default=()
+        Why some seeds have no result.
+    """
 
     label: str
     method: str
@@ -32,29 +86,29 @@ class Row:
 
     @property
     def seeds(self) -> int:
-        """How many results there are."""
+        """Number of seeds with a result."""
         return len(self.results.get("T1", ()))
 
     @property
     def name(self) -> str:
-        """The method, and how its settings were chosen unless honestly."""
+        """Label, followed by the selection unless it was made on validation classes."""
         return self.label if self.selection == "validation" else f"{self.label} ({self.selection})"
 
     @property
     def remarks(self) -> list[str]:
-        """Why some of its seeds have no result."""
+        """One sentence per reason why seeds have no result."""
         return [f"{self.name}: {reason}" for reason in self.reasons]
 
     def mean(self, number: str) -> float | None:
-        """The mean over seeds."""
+        """Mean of a metric over seeds; None if there is no result."""
         return statistics.fmean(self.results[number]) if self.results.get(number) else None
 
     def spread(self, number: str) -> float:
-        """The standard deviation over seeds, of a sample; 0 where there is one seed."""
+        """Sample standard deviation of a metric over seeds; 0 for one seed."""
         return statistics.stdev(self.results[number]) if self.seeds > 1 else 0.0
 
     def shown(self, number: str) -> str:
-        """Mean ± standard deviation; the mean alone where there is one seed."""
+        """Format a metric as mean ± standard deviation, or as the value for one seed."""
         mean = self.mean(number)
         if mean is None:
             return "-"
@@ -63,7 +117,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table ready to be written in any format; ``notes`` say what its marks mean."""
+    """A table of text cells, ready to be written in any format.
+
+    Parameters
+    ----------
+    title : str
+        Title.
+    columns : sequence of str
+        Column names.
+    rows : sequence of sequence of str
+        Cells, one per column.
+    notes : sequence of str, default=()
+        Lines below the table that explain its columns and marks.
+    """
 
     title: str
     columns: Sequence[str]
@@ -72,25 +138,56 @@ class Table:
 
 
 def tables(outcomes: Iterable[Outcome], setting: str | None = None) -> list[Table]:
-    """A table for each data set, inductive and transductive methods apart, the best first.
+    """Build a result table per data set and setting, the best method first.
 
-    ``setting`` is ``zsl``, ``gzsl`` or None for both.
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Outcomes of jobs.
+    setting : {"zsl", "gzsl"}, optional
+        Show only the metrics of zero-shot or generalised zero-shot learning. Default: the main metrics of both.
+
+    Returns
+    -------
+    list of Table
+        Tables ordered by data set; inductive before transductive methods.
     """
-    settings = SETTINGS if setting is None else (setting,)
-    return [_table(data, kind, rows, settings) for (data, kind), rows in rows_by_data(outcomes).items()]
+    return [_table(f"{data}, {kind}", rows, setting) for (data, kind), rows in rows_by_data(outcomes).items()]
 
 
 def rows_by_data(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[Row]]:
-    """The rows of each data set, inductive and transductive methods apart; in the order of the tables."""
+    """Group outcomes into rows, one per method and selection, by data set and setting.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Outcomes of jobs.
+
+    Returns
+    -------
+    dict of (str, str) to list of Row
+        Rows by data set and "inductive" or "transductive", in the order of the tables.
+    """
     rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for group in seeds_together(outcomes):
         rows[group[0].shown["data"], group[0].shown["setting"]].append(row_of(group))
     order = (INDUCTIVE, TRANSDUCTIVE)
-    return {place: rows[place] for place in sorted(rows, key=lambda place: (place[0], order.index(place[1])))}
+    return {key: rows[key] for key in sorted(rows, key=lambda key: (key[0], order.index(key[1])))}
 
 
 def seeds_together(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
-    """Outcomes grouped by all but their seed: what stands in one row of a table."""
+    """Group outcomes that differ only in their seed: each group is one row of a table.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Outcomes of jobs.
+
+    Returns
+    -------
+    list of list of Outcome
+        Non-empty groups, in the order of their first outcome.
+    """
     groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         groups[outcome.shown["data"], _without_seed(outcome)].append(outcome)
@@ -98,53 +195,58 @@ def seeds_together(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 
 
 def _without_seed(outcome: Outcome) -> str:
-    """What outcomes of one method's seeds share; skipped ones have only their names."""
+    """Hash of the identity without the seed; skipped jobs are identified by their names."""
     if "skipped" in outcome.identity:
         return f"skipped {outcome.shown['label']} {outcome.shown['selection']}"
-    return job_id({**outcome.identity, "seed": None, "method": _unseeded(outcome.identity["method"])})
-
-
-def _unseeded(method: Mapping[str, Any]) -> dict[str, Any]:
-    return {**method, "settings": {name: value for name, value in method["settings"].items() if name != "seed"}}
+    method: dict[str, Any] = outcome.identity["method"]
+    settings = {name: value for name, value in method["settings"].items() if name != "seed"}
+    return job_id({**outcome.identity, "seed": None, "method": {**method, "settings": settings}})
 
 
 def row_of(outcomes: Sequence[Outcome]) -> Row:
-    """The row of one method's seeds."""
+    """Summarise the outcomes of one method's seeds.
+
+    Parameters
+    ----------
+    outcomes : sequence of Outcome
+        A group of :func:`seeds_together`.
+
+    Returns
+    -------
+    Row
+        Results of all metrics over the seeds that are done.
+    """
     shown = outcomes[0].shown
     done = [outcome for outcome in outcomes if outcome.state == DONE]
-    names = [*COLUMNS["zsl"], *COLUMNS["gzsl"]]
-    results = {name: [outcome.record["results"][name] for outcome in done] for name in names}
+    results = {name: [outcome.record["results"][name] for outcome in done] for name in ALL_METRICS}
     reasons = tuple(f"{outcome.state}: {outcome.reason}" for outcome in outcomes if outcome.state in (FAILED, SKIPPED))
     return Row(
         shown["label"],
         shown["method"],
         shown["selection"],
         results,
-        published_row(shown["label"], shown["published_name"]),  # a variant's numbers were published under its own name
+        published_row(shown["label"], shown["published_name"]),  # variants have published numbers of their own
         shown["backbone"],
         statistics.fmean([outcome.seconds for outcome in done]) if done else 0.0,
         tuple(dict.fromkeys(reasons)),
     )
 
 
-def _table(data: str, kind: str, rows: Sequence[Row], settings: Sequence[str]) -> Table:
-    ranked_by = RANKED_BY[settings[-1]]
-    # Honest rows first; what was chosen on test data stands apart and is ranked apart.
+def _table(title: str, rows: Sequence[Row], setting: str | None) -> Table:
+    (numbers, published), ranked_by = SHOWN[setting], "T1" if setting == "zsl" else "H"
+    # Methods selected on test data come last and are ranked separately.
     ordered = sorted(rows, key=lambda row: (row.selection == "oracle", -(row.mean(ranked_by) or -1.0), row.name))
-    numbers = [name for setting in settings for name in COLUMNS[setting] if len(settings) == 1 or not name.endswith("_plain")]
-    numbers += ["H_plain"] if len(settings) > 1 else []
-    published = [name for name in ("T1", "U", "S", "H") if name in numbers and (len(settings) == 1 or name in ("T1", "H"))]
-    columns = ["method", "rank", *(HEADS.get(name, name) for name in numbers)]
+    columns = ["method", "rank", *(name.replace("_", " ") for name in numbers)]
     columns += [f"{name} pub." for name in published] + ["seeds", "s"]
     lines = []
     for row in ordered:
         line = [row.name, _rank(row, rows, ranked_by), *(row.shown(name) for name in numbers)]
         lines.append([*line, *(_published(row, name) for name in published), str(row.seeds), f"{row.seconds:.0f}"])
-    return Table(f"{data}, {kind}", columns, lines, _notes(rows, ranked_by, numbers))
+    return Table(title, columns, lines, _notes(rows, ranked_by, numbers))
 
 
 def _rank(row: Row, rows: Sequence[Row], number: str) -> str:
-    """Its place among the rows chosen as honestly."""
+    """Rank among the rows that were selected on validation classes, or among those selected on test data."""
     mean = row.mean(number)
     if mean is None:
         return "-"
@@ -160,11 +262,14 @@ def _published(row: Row, number: str) -> str:
 
 
 def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str]) -> list[str]:
-    notes = [f"Percent, mean ± standard deviation over seeds; ranked by {ranked_by}; pub.: published; s: seconds a job."]
+    notes = [
+        f"Percent, mean ± standard deviation over seeds; ranked by {ranked_by}; pub.: published; s: seconds per job.",
+        definitions(numbers),
+    ]
     if any(row.selection == "validation" for row in rows) and "H" in numbers:
-        notes.append("U, S and H with the penalty on seen classes that was chosen on validation classes; plain: without it.")
+        notes.append(PENALTY_NOTE)
     if any(row.selection == "oracle" for row in rows):
-        notes.append("oracle: settings chosen on the TEST data.")
+        notes.append("oracle: hyperparameters selected on the TEST data.")
     others = {row.published.backbone for row in rows if row.published and row.backbone != row.published.backbone}
     if others:
         ours = " or ".join(sorted({row.backbone or "other features" for row in rows}))

@@ -1,4 +1,4 @@
-"""Running a plan: jobs in processes of their own, outcomes into a store, again and again until nothing is left to do."""
+"""Run a plan: each job in a worker process, its outcome in a results folder; jobs that are done are not repeated."""
 
 import os
 import signal
@@ -24,23 +24,55 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Ready:
-    """A job with its identity, ready to be carried out."""
+class PendingJob:
+    """A job whose data can be read.
+
+    Parameters
+    ----------
+    job : Job
+        The job.
+    identity : dict
+        Everything that determines its result.
+    """
 
     job: Job
     identity: dict[str, Any]
 
 
 def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, tell: Tell = lambda _: None) -> dict[str, int]:
-    """Carry out every job of the plan that is not done yet; how many of the plan's jobs are done, failed and skipped.
+    """Run the jobs of a plan that are not done yet.
 
-    A job whose data cannot be read is skipped, and tried again next time; one that failed keeps its error and is left alone
-    unless ``retry``. ``tell`` is given a line for every job.
+    Jobs whose data cannot be read are skipped, and attempted again in the next run.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    store : Store
+        Results folder.
+    workers : int, default=1
+        Number of jobs that run at the same time.
+    retry : bool, default=False
+        Run jobs again that failed in an earlier run.
+    tell : callable, optional
+        Called with a line of text for every job.
+
+    Returns
+    -------
+    dict of str to int
+        Number of jobs of the plan that are done, failed and skipped.
+
+    Raises
+    ------
+    SettingsError
+        If a method does not have a hyperparameter of the plan; no job is run.
+    StorageError
+        If another run writes to the same folder.
     """
     with store.locked():
         ready, skipped = _identified(plan.jobs())
         known = store.outcomes()
-        for one in ready:  # whose data may not have been there last time
+        for one in ready:  # their data may have been missing in an earlier run
             store.forget(job_id(_identity_without_data(one.job)))
         for outcome in skipped:
             store.add(outcome)
@@ -50,7 +82,9 @@ def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, te
         waiting = [one for one in ready if _state(known, one) not in settled]
         before = len(ready) - len(waiting)
         if before:
-            tell(f"{before} of {len(ready)} jobs were settled before" + (_failed_before(known, ready) if not retry else ""))
+            failed = 0 if retry else sum(_state(known, one) == FAILED for one in ready)
+            hint = f", {failed} of them failed; --retry runs those again" if failed else ""
+            tell(f"{before} of {len(ready)} jobs were finished in an earlier run{hint}")
         for number, outcome in enumerate(_outcomes(waiting, known, workers), start=before + 1):
             store.add(outcome)
             known[outcome.id] = outcome
@@ -59,8 +93,8 @@ def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, te
     return {state: states.count(state) for state in (DONE, FAILED, SKIPPED)}
 
 
-def _identified(jobs: Sequence[Job]) -> tuple[list[Ready], list[Outcome]]:
-    """The jobs whose data can be read, with their identities; the others as skipped."""
+def _identified(jobs: Sequence[Job]) -> tuple[list[PendingJob], list[Outcome]]:
+    """Separate the jobs whose data can be read, with their identities, from skipped ones."""
     from sightunseen.benchmark.jobs import identity_of, opened
 
     ready, skipped, unreadable = [], [], {}
@@ -73,19 +107,20 @@ def _identified(jobs: Sequence[Job]) -> tuple[list[Ready], list[Outcome]]:
         if job.data in unreadable:
             skipped.append(Outcome(SKIPPED, _identity_without_data(job), _shown(job), unreadable[job.data]))
         else:
-            ready.append(Ready(job, identity_of(job)))
+            ready.append(PendingJob(job, identity_of(job)))
     return ready, skipped
 
 
 def _identity_without_data(job: Job) -> dict[str, Any]:
-    """All there is to know a job by while its data cannot be read."""
+    """Identity of a job whose data cannot be read."""
     return {"skipped": [job.data.name, job.method.shown, job.selection, job.seed]}
 
 
-def _outcomes(waiting: Sequence[Ready], known: Mapping[str, Outcome], workers: int) -> Iterator[Outcome]:
-    """Outcomes as they come. A worker is a process with its share of the cores; one that dies takes only its job along.
+def _outcomes(waiting: Sequence[PendingJob], known: Mapping[str, Outcome], workers: int) -> Iterator[Outcome]:
+    """Yield outcomes as jobs finish. Each worker is a process with an equal share of the cores.
 
-    ``known`` are those there are already, new ones included.
+    If a worker dies, only its job fails; a new worker takes its place. ``known`` must contain all earlier outcomes, including
+    those yielded here.
     """
     threads = max(1, _cores() // workers)
     idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
@@ -93,14 +128,14 @@ def _outcomes(waiting: Sequence[Ready], known: Mapping[str, Outcome], workers: i
     for pool in pools:
         idle.put(pool)
 
-    def outcome_of(one: Ready) -> Outcome:
+    def outcome_of(one: PendingJob) -> Outcome:
         pool = idle.get()
         future = pool.submit(_attempt, one, _base_record(one, known))
         processes = list(pool._processes.values())
         try:
             return future.result()
         except BrokenProcessPool:
-            reason = _death(processes)
+            reason = _exit_reason(processes)
             pool = _worker(threads)
             pools.append(pool)
             return Outcome(FAILED, one.identity, _shown(one.job), reason)
@@ -115,12 +150,12 @@ def _outcomes(waiting: Sequence[Ready], known: Mapping[str, Outcome], workers: i
         starters.shutdown(wait=False, cancel_futures=True)
         for pool in pools:
             for process in list((pool._processes or {}).values()):
-                process.kill()  # nothing is lost but the job in hand; and a job in numpy hears no other signal
+                process.kill()  # a job inside a numpy call does not react to other signals
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _death(processes: Sequence[BaseProcess]) -> str:
-    """Why the job of a worker that died failed."""
+def _exit_reason(processes: Sequence[BaseProcess]) -> str:
+    """Describe how a worker exited."""
     for process in processes:
         process.join(5)
     codes = [process.exitcode for process in processes if process.exitcode is not None]
@@ -129,12 +164,12 @@ def _death(processes: Sequence[BaseProcess]) -> str:
 
 
 def _cores() -> int:
-    """The cores this process may use, which can be fewer than the machine has."""
+    """Number of cores this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _base_record(one: Ready, known: Mapping[str, Outcome]) -> Mapping[str, Any] | None:
-    """The record of the inductive job that a transductive one begins with, where it is done."""
+def _base_record(one: PendingJob, known: Mapping[str, Outcome]) -> Mapping[str, Any] | None:
+    """Run record of the inductive job that a transductive one builds on, if it is done."""
     from sightunseen.benchmark.jobs import base_identity_of
 
     identity = base_identity_of(one.identity)
@@ -143,7 +178,7 @@ def _base_record(one: Ready, known: Mapping[str, Outcome]) -> Mapping[str, Any] 
 
 
 def _worker(threads: int) -> ProcessPoolExecutor:
-    # Spawned: a forked copy of torch and its threads can hang.
+    # Spawn, because a forked process with torch's threads can deadlock.
     return ProcessPoolExecutor(1, get_context("spawn"), _begin_work, (threads,))
 
 
@@ -151,22 +186,22 @@ def _begin_work(threads: int) -> None:
     import torch
     from threadpoolctl import threadpool_limits
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers itself
-    Thread(target=_end_with_the_run, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C and ends its workers
+    Thread(target=_exit_with_parent, daemon=True).start()
     threadpool_limits(threads)
     torch.set_num_threads(threads)
 
 
-def _end_with_the_run() -> None:
-    """A worker whose run was killed would wait for its next job for ever."""
-    run = parent_process()
-    assert run is not None
-    run.join()
+def _exit_with_parent() -> None:
+    """Exit when the main process has died; otherwise the worker would wait for its next job forever."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
     os._exit(1)
 
 
-def _attempt(one: Ready, base: Mapping[str, Any] | None) -> Outcome:
-    """In a worker: carry out a job; whatever goes wrong is its outcome."""
+def _attempt(one: PendingJob, base: Mapping[str, Any] | None) -> Outcome:
+    """Run a job in a worker; an error becomes a failed outcome."""
     from sightunseen.benchmark.jobs import carry_out, record_as_dict
 
     started = time.monotonic()
@@ -178,13 +213,13 @@ def _attempt(one: Ready, base: Mapping[str, Any] | None) -> Outcome:
     except SightUnseenError as error:
         return Outcome(FAILED, one.identity, _shown(one.job), str(error))
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        reason = f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}:{place.lineno})"
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {error} ({os.path.basename(frame.filename)}:{frame.lineno})"
         return Outcome(FAILED, one.identity, _shown(one.job), reason)
 
 
 def _shown(job: Job) -> dict[str, Any]:
-    """What tables need to show of a job."""
+    """Names and properties of a job that tables show."""
     return {
         "data": job.data.name,
         "published_name": job.data.published_name,
@@ -197,22 +232,14 @@ def _shown(job: Job) -> dict[str, Any]:
     }
 
 
-def _state(known: dict[str, Outcome], one: Ready) -> str | None:
+def _state(known: dict[str, Outcome], one: PendingJob) -> str | None:
     outcome = known.get(job_id(one.identity))
     return outcome.state if outcome else None
 
 
-def _failed_before(known: dict[str, Outcome], ready: Sequence[Ready]) -> str:
-    failed = sum(_state(known, one) == FAILED for one in ready)
-    return f", {failed} of them failed; --retry tries those again" if failed else ""
-
-
-def _name(outcome: Outcome) -> str:
-    return f"{outcome.shown['data']}, {outcome.shown['label']}, seed {outcome.shown['seed']}"
-
-
 def _line(outcome: Outcome) -> str:
+    name = f"{outcome.shown['data']}, {outcome.shown['label']}, seed {outcome.shown['seed']}"
     if outcome.state != DONE:
-        return f"{outcome.state}: {_name(outcome)}: {outcome.reason}"
+        return f"{outcome.state}: {name}: {outcome.reason}"
     results = outcome.record["results"]
-    return f"{_name(outcome)}: T1 {results['T1']:.1f}, H {results['H']:.1f} ({outcome.seconds:.0f} s)"
+    return f"{name}: T1 {results['T1']:.1f}, H {results['H']:.1f} ({outcome.seconds:.0f} s)"

@@ -1,4 +1,4 @@
-"""The outcomes of jobs: one file each, written whole or not at all, so that a killed run loses only the job in hand."""
+"""Storage of job outcomes: one JSON file per job, written atomically, so that a killed run loses only the running jobs."""
 
 import hashlib
 import json
@@ -17,10 +17,24 @@ STORE_VERSION = 1
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job.
+    """Outcome of a job.
 
-    ``identity`` is all that changes the answer, and nothing else; ``shown`` what tables need to show it (names, backbone).
-    ``record`` is the run record of a job that is done; ``reason`` says why another failed or was skipped.
+    Parameters
+    ----------
+    state : {"done", "failed", "skipped"}
+        State of the job.
+    identity : mapping
+        Everything that determines the result of the job, and nothing else.
+    shown : mapping
+        What tables show of the job: names of data set and method, backbone, setting, selection and seed.
+    reason : str, default=""
+        Why the job failed or was skipped.
+    record : mapping, optional
+        Run record of a job that is done.
+    seconds : float, default=0.0
+        Wall-clock time of the job.
+    store_version : int
+        Version of the file format.
     """
 
     state: str
@@ -33,18 +47,40 @@ class Outcome:
 
     @property
     def id(self) -> str:
-        """The job's name: a hash of its identity."""
+        """Hash of the identity."""
         return job_id(self.identity)
 
 
 def job_id(identity: Mapping[str, Any]) -> str:
-    """A hash of what changes the answer: no paths, no hosts, no order of keys."""
+    """Hash an identity, independent of the order of its keys.
+
+    Parameters
+    ----------
+    identity : mapping
+        Identity of a job.
+
+    Returns
+    -------
+    str
+        20 hexadecimal digits.
+
+    Examples
+    --------
+    >>> job_id({"seed": 0, "method": "ESZSL"}) == job_id({"method": "ESZSL", "seed": 0})
+    True
+    """
     text = json.dumps(identity, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 class Store:
-    """A folder of outcomes."""
+    """A results folder: outcomes of jobs in ``folder/jobs``.
+
+    Parameters
+    ----------
+    folder : Path
+        Results folder. It is created by :meth:`locked`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -52,35 +88,54 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep a second run out of the folder while this one writes."""
+        """Create the folder and lock it for writing.
+
+        Raises
+        ------
+        StorageError
+            If another run has locked the folder, or the folder has other content.
+        """
         import fcntl  # not on Windows, where results can still be shown
 
         if self.folder.exists() and not self.folder.is_dir():
-            raise StorageError(f"{self.folder} is a file. Give --out the name of a folder.")
+            raise StorageError(f"{self.folder} is a file; expected a folder. Choose another --out.")
         if self.folder.is_dir() and not self.jobs.is_dir() and any(self.folder.iterdir()):
-            raise StorageError(f"{self.folder} holds something else than a benchmark's results; it is left alone.")
+            raise StorageError(f"{self.folder} is not a results folder; it was left unchanged. Choose another --out.")
         self.jobs.mkdir(parents=True, exist_ok=True)
         with open(self.folder / ".lock", "w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise StorageError(f"another run is writing to {self.folder}. Wait for it, or choose another --out.") from error
+                raise StorageError(f"another run writes to {self.folder}. Wait, or choose another --out.") from error
             yield
 
     def add(self, outcome: Outcome) -> None:
-        """Write an outcome; an earlier one of the same job is replaced."""
+        """Write an outcome; replace an earlier one of the same job."""
         text = json.dumps(asdict(outcome), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         with written_atomically(self.jobs / f"{outcome.id}.json") as temporary:
             temporary.write_text(text, encoding="utf-8")
 
     def outcomes(self) -> dict[str, Outcome]:
-        """Every outcome by the job's id."""
+        """Read all outcomes.
+
+        Returns
+        -------
+        dict of str to Outcome
+            Outcomes by job id.
+
+        Raises
+        ------
+        StorageError
+            If the folder is not a results folder.
+        ModelError
+            If a file is damaged or has another format version.
+        """
         if not self.jobs.is_dir():
-            raise StorageError(f"{self.folder} holds no results of a benchmark. Make some with: sightunseen benchmark run")
+            raise StorageError(f"{self.folder} has no results of a plan. Run one with: sightunseen benchmark run")
         return {path.stem: _read(path) for path in sorted(self.jobs.glob("[!.]*.json"))}
 
     def forget(self, job: str) -> None:
-        """Remove an outcome."""
+        """Remove the outcome of a job, if there is one."""
         (self.jobs / f"{job}.json").unlink(missing_ok=True)
 
 
@@ -88,7 +143,9 @@ def _read(path: Path) -> Outcome:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content.get("store_version") != STORE_VERSION:
-            raise ModelError(f"{path} is of version {content.get('store_version')}; this sightunseen reads {STORE_VERSION}.")
+            raise ModelError(
+                f"{path} has format version {content.get('store_version')}; expected {STORE_VERSION}. Run the plan again."
+            )
         return Outcome(**content)
     except (json.JSONDecodeError, TypeError, AttributeError) as error:
-        raise ModelError(f"{path} is not an outcome of a benchmark ({error}). Remove it, and run the plan again.") from error
+        raise ModelError(f"{path} is not a job outcome ({error}). Remove it and run the plan again.") from error

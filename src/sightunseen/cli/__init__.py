@@ -1,4 +1,7 @@
-"""The command line. Thin: parse, call, print. Commands import what they need when they run, so ``--help`` is quick."""
+"""The command line: parse arguments, call the library, print results.
+
+Commands import what they need when they run, so that ``--help`` is fast.
+"""
 
 import argparse
 import os
@@ -6,32 +9,32 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 
 from sightunseen._version import __version__
-from sightunseen.cli import (
-    ablate,
-    adapt,
-    benchmark,
-    classes,
-    demo,
-    embed,
-    evaluate,
-    export,
-    inspect,
-    methods,
-    predict,
-    report,
-    serve,
-    train,
-)
 from sightunseen.core.errors import SightUnseenError
 
-COMMANDS = (inspect, embed, train, evaluate, adapt, predict, classes, export, report, serve, methods, benchmark, ablate, demo)
+COMMANDS = (  # modules of this package, in the order of --help
+    *("inspect", "embed", "train", "evaluate", "adapt", "predict", "classes", "export", "report", "serve"),
+    *("methods", "benchmark", "ablate", "demo"),
+)
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 70, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code."""
+    """Run one command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Command-line arguments. Default: those of the process.
+
+    Returns
+    -------
+    int
+        Exit code: 0 for success, 1 if a check or a job failed, 2 for errors of the user, 70 for internal errors, 130 if
+        interrupted.
+    """
     parsed = build_parser().parse_args(arguments)
     try:
         with warnings.catch_warnings():
@@ -41,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.debug:
             raise
         if isinstance(error, BrokenPipeError):
-            # The reader of our output has gone (as in `| head`); nothing is wrong here.
+            # The reader of the output has exited, as in `| head`.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         print(error if _is_interruption(error) else f"error: {error}", file=sys.stderr)
@@ -52,30 +55,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if parsed.debug:
             raise
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        frame = traceback.extract_tb(error.__traceback__)[-1]
         print(
-            f"internal error: {type(error).__name__}: {error} ({place.filename}:{place.lineno}). This is a fault of "
-            "sightunseen, not of your data; --debug shows where it happened. Please report it.",
+            f"internal error: {type(error).__name__}: {error} ({frame.filename}:{frame.lineno}). This is a bug in "
+            "sightunseen, not an error in your data. Please report it with the output of --debug.",
             file=sys.stderr,
         )
         return INTERNAL_ERROR
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser with all commands."""
+    """Build the argument parser of all commands.
+
+    Returns
+    -------
+    argparse.ArgumentParser
+        Parser; parsed arguments have the function of the command as ``run``.
+    """
     parser = argparse.ArgumentParser(
-        prog="sightunseen", description="Recognise classes you have no pictures of (zero-shot learning)."
+        prog="sightunseen",
+        description="Zero-shot image classification: recognise classes that have a description but no images.",
     )
     parser.add_argument("--version", action="version", version=f"sightunseen {__version__}")
-    parser.add_argument("--debug", action="store_true", help="show a traceback on errors")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        name = command.__name__.rsplit(".", 1)[-1]
-        summary = (command.__doc__ or "").strip().splitlines()[0]
-        parser_of_command = commands.add_parser(name, help=summary, description=summary)
-        command.add_arguments(parser_of_command)
-        parser_of_command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-        parser_of_command.set_defaults(run=command.run)
+    for name in COMMANDS:
+        command = import_module(f"sightunseen.cli.{name}")
+        summary = (command.__doc__ or "").partition("\n")[0]
+        subparser = commands.add_parser(name, help=summary, description=summary)
+        command.add_arguments(subparser)
+        subparser.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        subparser.set_defaults(run=command.run)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Arguments that several commands share."""
+"""Arguments shared by several commands."""
 
 import argparse
 import ast
@@ -11,20 +11,41 @@ from sightunseen.core.errors import SettingsError
 
 
 def add_data_arguments(parser: argparse.ArgumentParser, needed: bool = True) -> None:
-    """Where the data are and which of their files to use."""
-    what = "benchmark folder, folder of tables, table of features, or folder of photos"
+    """Add the data set and the options that select its files.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Parser to extend.
+    needed : bool, default=True
+        Whether the data set is required.
+    """
+    what = "xlsa17 folder, folder of tables, table of features, or folder of photos"
     parser.add_argument("data", metavar="DATA", type=Path, nargs=None if needed else "?", help=what)
-    parser.add_argument("--features", metavar="NAME", help="a benchmark folder's feature file (default: res101)")
-    parser.add_argument("--splits", metavar="NAME", help="split file (default: att_splits)")
+    parser.add_argument("--features", metavar="NAME", help="feature file of an xlsa17 folder (default: res101)")
+    parser.add_argument("--splits", metavar="NAME", help="split file of an xlsa17 folder (default: att_splits)")
     parser.add_argument(
         "--semantics", metavar="NAME", help="class vectors: att (default), original_att, or FILE:KEY such as sent_splits:att"
     )
-    parser.add_argument("--classes", type=Path, metavar="FILE", help="table of classes, for a table of features or photos")
-    parser.add_argument("--backbone", metavar="NAME", help="what turns photos into features, such as efficientnet_lite0")
+    parser.add_argument("--classes", type=Path, metavar="FILE", help="class table, for a table of features or for photos")
+    parser.add_argument(
+        "--backbone", metavar="NAME", help="network that extracts features of photos, such as efficientnet_lite0"
+    )
 
 
 def shown_data(args: argparse.Namespace) -> str:
-    """The data arguments as they were given, to be shown in a command."""
+    """Format the data arguments for a command line.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Parsed arguments.
+
+    Returns
+    -------
+    str
+        Quoted arguments.
+    """
     given = [str(args.data)]
     for name in ("features", "splits", "classes", "backbone"):
         if getattr(args, name) is not None:
@@ -33,46 +54,65 @@ def shown_data(args: argparse.Namespace) -> str:
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """What training commands share."""
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the model folder to write")
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier model or checkpoint of that name")
-    parser.add_argument("--resume", action="store_true", help="go on where an interrupted run of this command stopped")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="change one setting; may be given several times"
-    )
-    parser.add_argument(
-        "--search",
-        action="append",
-        default=[],
-        metavar="NAME=V1,V2,...",
-        help="choose among these values instead of the method's own search space; may be given several times",
-    )
-    parser.add_argument(
-        "--protocol",
-        choices=("honest", "paper"),
-        default="honest",
-        help="paper: keep the model that is best on the test data, as the authors did, and say so (default: honest)",
-    )
-    parser.add_argument("--preset", default="fast", help="fast (default), or paper-awa1, -awa2, -cub, -sun, -apy")
-    parser.add_argument(
-        "--select",
-        choices=("validation", "none"),
-        default="validation",
-        help="none: choose nothing, take hyperparameters as given (default: validation)",
-    )
-    parser.add_argument(
-        "--folds",
-        type=positive,
-        metavar="K",
-        help="class folds (default: 1 for gradient-trained methods; else up to 5, until they have 50 validation classes)",
-    )
-    parser.add_argument(
-        "--allow", action="append", default=[], metavar="CHECK", help="go on although the split doctor FAILs this check"
-    )
+    """Add the options that ``train`` and ``adapt`` share.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Parser to extend.
+    """
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="model folder to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing model or checkpoint of that name")
+    parser.add_argument("--resume", action="store_true", help="resume an interrupted run of the same command")
+    parser.add_argument("--verbose", action="store_true", help="print all combinations that were tried on validation classes")
+    add_repeated(parser, "--set", "NAME=VALUE", "set a hyperparameter")
+    add_repeated(parser, "--search", "NAME=V1,V2,...", "search these values instead of the default search space of the method")
+    what = "honest (default): evaluate the test images once; paper: select on the test images, as the authors' code does"
+    parser.add_argument("--protocol", choices=("honest", "paper"), default="honest", help=what)
+    what = "hyperparameters: fast (default), or paper-awa1, -awa2, -cub, -sun, -apy"
+    parser.add_argument("--preset", default="fast", help=what)
+    what = "select hyperparameters on validation classes (default), or use them as given (none)"
+    parser.add_argument("--select", choices=("validation", "none"), default="validation", help=what)
+    what = "number of class folds (default: 1 for gradient-trained methods, else up to 5, with 50 validation classes)"
+    parser.add_argument("--folds", type=positive, metavar="K", help=what)
+    add_repeated(parser, "--allow", "CHECK", "ignore this failed check of the split doctor")
+
+
+def add_repeated(parser: argparse.ArgumentParser, name: str, metavar: str, text: str) -> None:
+    """Add an option that can be given several times; its values are a list.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Parser to extend.
+    name : str
+        Name of the option.
+    metavar : str
+        Form of a value.
+    text : str
+        Help text.
+    """
+    parser.add_argument(name, action="append", default=[], metavar=metavar, help=f"{text} (may be repeated)")
 
 
 def positive(text: str) -> int:
-    """A whole number from one up, for argparse."""
+    """Parse a positive integer for argparse.
+
+    Parameters
+    ----------
+    text : str
+        Argument.
+
+    Returns
+    -------
+    int
+        The number, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If the argument is not a positive integer.
+    """
     value = int(text)
     if value < 1:
         raise ValueError(text)
@@ -80,34 +120,86 @@ def positive(text: str) -> int:
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """``["q=0.5", "loss=xe"]`` -> ``{"q": 0.5, "loss": "xe"}``."""
+    """Parse the values of ``--set``.
+
+    Parameters
+    ----------
+    pairs : list of str
+        Arguments of the form NAME=VALUE.
+
+    Returns
+    -------
+    dict
+        Hyperparameters.
+
+    Raises
+    ------
+    SettingsError
+        If an argument has another form.
+
+    Examples
+    --------
+    >>> parse_settings(["q=0.5", "loss=xe"])
+    {'q': 0.5, 'loss': 'xe'}
+    """
     return {name: _value(text) for name, text in map(_pair, pairs)}
 
 
 def parse_grid(pairs: list[str]) -> dict[str, Sequence[Any]]:
-    """``["q=0.5,0.7"]`` -> ``{"q": [0.5, 0.7]}``."""
+    """Parse the values of ``--search``.
+
+    Parameters
+    ----------
+    pairs : list of str
+        Arguments of the form NAME=V1,V2,...
+
+    Returns
+    -------
+    dict of str to list
+        Search space.
+
+    Raises
+    ------
+    SettingsError
+        If an argument has another form or an empty value.
+
+    Examples
+    --------
+    >>> parse_grid(["q=0.5,0.7"])
+    {'q': [0.5, 0.7]}
+    """
     grid = {name: text.split(",") for name, text in map(_pair, pairs)}
     empty = [name for name, values in grid.items() if not all(value.strip() for value in values)]
     if empty:
-        raise SettingsError(f"--search {empty[0]}= must be followed by values with commas between them, none of them empty.")
+        raise SettingsError(f"--search {empty[0]} has an empty value; expected NAME=V1,V2,... Remove the extra comma.")
     return {name: [_value(value.strip()) for value in values] for name, values in grid.items()}
 
 
 def selecting_of(args: argparse.Namespace) -> dict[str, Any]:
-    """What the arguments say of how hyperparameters are chosen, as fields of a specification."""
-    grid = parse_grid(args.search)
-    return {"search": grid or None, "select": args.select, "protocol": args.protocol, "folds": args.folds}
+    """Collect the options of hyperparameter selection as fields of a specification.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Parsed arguments of ``train`` or ``adapt``.
+
+    Returns
+    -------
+    dict
+        Keyword arguments ``search``, ``select``, ``protocol`` and ``folds``.
+    """
+    return {"search": parse_grid(args.search) or None, "select": args.select, "protocol": args.protocol, "folds": args.folds}
 
 
 def _pair(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name or not value:
-        raise SettingsError(f"'{text}' must look like NAME=VALUE.")
+        raise SettingsError(f"found '{text}'; expected NAME=VALUE.")
     return name.strip().replace("-", "_"), value.strip()
 
 
 def _value(text: str) -> Any:
-    """A number, True, False or None where it reads as one; else the text itself."""
+    """Parse a Python literal, or true, false or none in any case; return other text unchanged."""
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]

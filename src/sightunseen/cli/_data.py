@@ -1,4 +1,4 @@
-"""Opening data for a command."""
+"""Data of a command."""
 
 import argparse
 import sys
@@ -21,71 +21,191 @@ if TYPE_CHECKING:
 
 
 def source_of(args: argparse.Namespace) -> DataSource:
-    """What the data arguments say."""
+    """Build the data source from the data arguments.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Parsed arguments.
+
+    Returns
+    -------
+    DataSource
+        Paths and options of the data set.
+    """
     classes = None if args.classes is None else str(args.classes)
     return DataSource(str(args.data), args.features, args.splits, args.semantics, classes, args.backbone)
 
 
 def open_unexamined(args: argparse.Namespace) -> "ZeroShotDataset":
-    """Open data that the split doctor has not examined yet."""
+    """Open a data set without running the split doctor.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Parsed arguments.
+
+    Returns
+    -------
+    ZeroShotDataset
+        The data set.
+    """
     with PhotoProgress() as progress:
         return open_source(source_of(args), progress=_shown(progress))
 
 
 def open_to_train(args: argparse.Namespace, semantics: str | None = None) -> "Opened":
-    """Open data to train on, with the split doctor's findings and the progress of photos on stderr."""
+    """Open a data set to train on and run the split doctor; print the progress of photos to stderr.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Parsed arguments.
+    semantics : str, optional
+        Class vectors to use unless the arguments name others.
+
+    Returns
+    -------
+    Opened
+        The data set and the findings.
+
+    Raises
+    ------
+    DataError
+        If the data cannot be read or fail a check that is not allowed.
+    """
     with PhotoProgress() as progress:
         return open_for_training(source_of(args), semantics, getattr(args, "allow", ()), _shown(progress))
 
 
 def open_to_test(args: argparse.Namespace, model: Any) -> "Opened":
-    """Open data to test or adapt a model on; files that it was not trained on are told."""
+    """Open a data set to evaluate or adapt a model on; warn about files that differ from those of training.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Parsed arguments.
+    model : ZeroShotClassifier
+        Fitted model.
+
+    Returns
+    -------
+    Opened
+        The data set and the findings.
+
+    Raises
+    ------
+    DataError
+        If the data cannot be read, do not fit the model, or fail a check that is not allowed.
+    """
     with PhotoProgress() as progress:
         opened = open_for_model(source_of(args), model, getattr(args, "allow", ()), _shown(progress))
     if opened.differing:
         print(
-            f"note: these differ from what the model was trained on: {', '.join(opened.differing)}. Make sure that no test "
-            "image was a training image.",
+            f"note: these files differ from those the model was trained on: {', '.join(opened.differing)}. Make sure that no "
+            "test image was used for training.",
             file=sys.stderr,
         )
     return opened
 
 
 def load_images(path: Path, model: Any, streamed: bool = False) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Features of images for this model, and their names where the file has them; ``streamed``: read as they are sliced."""
+    """Load features of images and check that they fit the model.
+
+    Parameters
+    ----------
+    path : Path
+        Table of features.
+    model : ZeroShotClassifier
+        Fitted model.
+    streamed : bool, default=False
+        Read rows from disk when they are sliced.
+
+    Returns
+    -------
+    features : array-like of shape (n, d)
+        Features.
+    names : ndarray of shape (n,) or None
+        Names of the images, if the file has them.
+
+    Raises
+    ------
+    DataError
+        If the file has no image, another number of features, or features of another backbone.
+    """
     features, names = (open_features if streamed else load_features)(path)
     check_backbone(model, backbone_of(path), str(path))
     if not len(features):
-        raise DataError(f"{path} holds no image.")
+        raise DataError(f"{path} has no images; expected at least one.")
     if features.shape[1] != model.n_features_in_:
-        raise DataError(f"{path} has {features.shape[1]} features an image; the model needs {model.n_features_in_}.")
+        raise DataError(f"{path} has {features.shape[1]} features per image; the model expects {model.n_features_in_}.")
     return features, names
 
 
 def load_unlabelled(path: Path, model: Any) -> NDArray[Any]:
-    """Features of unlabelled images to adapt to."""
+    """Load features of unlabelled images to adapt to.
+
+    Parameters
+    ----------
+    path : Path
+        Table of features.
+    model : ZeroShotClassifier
+        Fitted model.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        Features.
+
+    Raises
+    ------
+    DataError
+        If the features do not fit the model, or are not finite.
+    """
     features = np.asarray(load_images(path, model)[0])
     bad = int((~np.isfinite(features).all(axis=1)).sum())
     if bad:
-        raise DataError(f"{path}: images with NaN or infinite features: {bad}. Extract them again, or drop them.")
+        raise DataError(
+            f"{path}: {bad} of {len(features)} rows have NaN or infinite features. Extract them again, or remove them."
+        )
     return features
 
 
 def candidates_of(wanted: str, model: Any) -> Any:
-    """The word ``all``, ``seen`` or ``unseen`` itself, or the labels in the file it names."""
+    """Parse the candidate classes of ``--candidates``.
+
+    Parameters
+    ----------
+    wanted : str
+        "all", "seen", "unseen", or a text file with one label per line.
+    model : ZeroShotClassifier
+        Fitted model.
+
+    Returns
+    -------
+    str or ndarray of shape (c,)
+        The word, or the labels.
+
+    Raises
+    ------
+    DataError
+        If there is no such file, it is empty, or a label is not a class of the model.
+    """
     if wanted in ("all", "seen", "unseen"):
         return wanted
     path = Path(wanted)
     if not path.is_file():
-        raise DataError(f"candidates must be all, seen, unseen or a file with one label a line; there is no file {path}.")
+        raise DataError(
+            f"there is no file {path}; --candidates must be all, seen, unseen or a text file with one label per line."
+        )
     try:
         lines = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} must be text with one label a line; it is not readable as UTF-8.") from error
+        raise DataError(f"{path} is not UTF-8 text; expected one label per line.") from error
     unknown = [label for label in lines if label not in model.table_]
     if unknown or not lines:
-        what = f"'{unknown[0]}' is not a class of the model" if unknown else "it is empty"
-        raise DataError(f"{path}: {what}. It must hold one label of the model a line, such as '{model.classes_[0]}'.")
+        what = f"'{unknown[0]}' is not a class of the model" if unknown else "the file is empty"
+        raise DataError(f"{path}: {what}; expected one class of the model per line, such as '{model.classes_[0]}'.")
     return np.array(list(dict.fromkeys(lines)))
 
 

@@ -1,4 +1,4 @@
-"""Jobs of a plan, carried out and shown: what ``benchmark`` and ``ablate`` share."""
+"""Running the jobs of a plan and printing their tables, for ``benchmark`` and ``ablate``."""
 
 import argparse
 import sys
@@ -15,21 +15,52 @@ STOPPED = 130
 
 
 def add_job_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where outcomes go, and how jobs are carried out."""
+    """Add the options of running jobs.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Parser to extend.
+    """
     from sightunseen.cli._arguments import positive
 
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="where the outcomes are kept")
-    parser.add_argument("--jobs", type=positive, default=1, metavar="N", help="jobs at a time (default: 1)")
-    parser.add_argument("--retry", action="store_true", help="try jobs again that failed before")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FOLDER", help="results folder; finished jobs in it are not repeated"
+    )
+    parser.add_argument(
+        "--jobs", type=positive, default=1, metavar="N", help="number of jobs that run at the same time (default: 1)"
+    )
+    parser.add_argument("--retry", action="store_true", help="run jobs again that failed in an earlier run")
 
 
 def add_format_argument(parser: argparse.ArgumentParser) -> None:
-    """How tables are written."""
-    parser.add_argument("--format", choices=FORMATS, default="table", help="default: table")
+    """Add the option of the table format.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Parser to extend.
+    """
+    parser.add_argument("--format", choices=FORMATS, default="table", help="format of the tables (default: table)")
 
 
 def run_jobs(plan: "Plan", args: argparse.Namespace, counts_to: TextIO | None = None) -> int:
-    """Carry out the jobs of a plan, a line each on stderr; the exit code: 0, 1 if some failed, 130 if it was stopped."""
+    """Run the jobs of a plan, with one line per job on stderr.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    args : argparse.Namespace
+        Parsed arguments.
+    counts_to : file, optional
+        Where to print the numbers of jobs by state. Default: stdout.
+
+    Returns
+    -------
+    int
+        Exit code: 0, 1 if a job failed, 130 if interrupted.
+    """
     from sightunseen.benchmark.runner import run_plan
     from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Store
 
@@ -38,14 +69,22 @@ def run_jobs(plan: "Plan", args: argparse.Namespace, counts_to: TextIO | None = 
             plan, Store(args.out), args.jobs, args.retry, tell=lambda line: print(line, file=sys.stderr, flush=True)
         )
     except KeyboardInterrupt:
-        print(f"stopped; what is done is kept in {args.out}. The same command goes on from there.", file=sys.stderr)
+        print(f"interrupted; finished jobs are in {args.out}. The same command resumes the run.", file=sys.stderr)
         return STOPPED
     print(f"{counts[DONE]} done, {counts[FAILED]} failed, {counts[SKIPPED]} skipped", file=counts_to)
     return 1 if counts[FAILED] else 0
 
 
 def print_tables(tables: Sequence["Table"], form: str) -> None:
-    """Tables with their notes, in one of ``FORMATS``."""
+    """Print tables with their notes.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        Tables to print.
+    form : {"table", "md", "csv", "latex"}
+        Output format.
+    """
     from sightunseen.benchmark import formats
     from sightunseen.cli._printing import print_table
 

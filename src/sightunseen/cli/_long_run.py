@@ -1,4 +1,4 @@
-"""A long run on the command line: progress bar, Ctrl-C that keeps the work, ``--resume``."""
+"""Long training runs: output folder, progress bar, checkpoint on Ctrl-C."""
 
 import argparse
 import hashlib
@@ -22,28 +22,44 @@ from sightunseen.training.checkpoints import Checkpoints
 
 
 def prepare_output(args: argparse.Namespace) -> Path:
-    """Check that the run may write where it is told to, before any work; returns the folder of its checkpoints."""
+    """Check the output folder before any work is done.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Parsed arguments ``out``, ``overwrite`` and ``resume``.
+
+    Returns
+    -------
+    Path
+        Folder of the checkpoints.
+
+    Raises
+    ------
+    StorageError
+        If the folder cannot be created, or exists and must not be replaced.
+    ModelError
+        If there is no checkpoint to resume from.
+    """
     out: Path = args.out
     if not out.name:
-        raise StorageError(f"'{out}' is not the name of a new folder. Give --out a name, such as bird-model.")
+        raise StorageError(f"'{out}' is not the name of a new folder. Choose another --out, such as bird-model.")
     nearest = next(folder for folder in out.absolute().parents if folder.exists())
     if not nearest.is_dir():
-        raise StorageError(f"{out} cannot be made: {nearest} is a file. Choose another place.")
+        raise StorageError(f"{out} cannot be created: {nearest} is a file. Choose another --out.")
     workspace = out.with_name(out.name + ".checkpoint")
     if out.exists() and not was_written_here(out):
-        raise StorageError(f"{out} exists and is not a model of sightunseen; it is left alone. Choose another name.")
+        raise StorageError(f"{out} exists and is not a model folder; it was left unchanged. Choose another --out.")
     if out.exists() and not args.overwrite:
-        raise StorageError(f"{out} exists. Choose another name, or give --overwrite to replace it when the run is done.")
+        raise StorageError(f"{out} exists. Choose another --out, or give --overwrite to replace it.")
     if args.resume:
         if not workspace.is_dir():
-            raise ModelError(
-                f"there is nothing to resume: no checkpoint at {workspace}. Run the same command without --resume."
-            )
+            raise ModelError(f"there is no checkpoint at {workspace} to resume from. Run the same command without --resume.")
         return workspace
     if workspace.exists():
         if not args.overwrite:
             raise StorageError(
-                f"an interrupted run was kept in {workspace}. Go on with --resume, or start again with --overwrite."
+                f"{workspace} has the checkpoint of an interrupted run. Give --resume or, to discard it, --overwrite."
             )
         shutil.rmtree(workspace)
     return workspace
@@ -51,9 +67,22 @@ def prepare_output(args: argparse.Namespace) -> Path:
 
 @contextmanager
 def long_work(workspace: Path, identity: dict[str, Any], by_steps: bool = True) -> Iterator[Sequence[Hook]]:
-    """Yield the hooks of a run, a progress bar and checkpoints; a first Ctrl-C is caught and ends in a checkpoint.
+    """Provide the training hooks of a run; the first Ctrl-C writes a checkpoint and stops.
 
-    What is not trained ``by_steps`` takes seconds and has no checkpoints: it needs no hooks, and Ctrl-C stops it at once.
+    Parameters
+    ----------
+    workspace : Path
+        Folder of the checkpoints.
+    identity : dict
+        Everything that determines the result; a run with another identity cannot resume from the checkpoints.
+    by_steps : bool, default=True
+        Whether the method is trained in gradient steps. Other methods take seconds: they have no hooks, and Ctrl-C stops
+        them immediately.
+
+    Yields
+    ------
+    sequence of Hook
+        Progress bar and checkpoints.
     """
     if not by_steps:
         yield []
@@ -64,24 +93,25 @@ def long_work(workspace: Path, identity: dict[str, Any], by_steps: bool = True) 
 
 
 class ProgressBar(Hook):
-    """Tasks done, tasks a second, loss and time left, on stderr; a line a stage where that is not a terminal.
+    """Progress bar on stderr: steps, steps per second, loss and remaining time.
 
-    Models trained together share a bar: it shows the first that is not finished.
+    If stderr is not a terminal, one line per stage is printed instead. Models that are trained together share a bar, which
+    shows the first unfinished model.
     """
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
-        self.under_way: list[Training] = []
+        self.running: list[Training] = []
         self.bar: Progress | None = None
 
     def on_start(self, training: Training) -> None:
-        """Make a bar, or join the one there is."""
-        self.under_way.append(training)
+        """Create the bar, or join the existing one."""
+        self.running.append(training)
         if self.bar is None:
             self.bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                TextColumn("{task.completed:,.0f}/{task.total:,.0f} tasks"),
+                TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps"),
                 TextColumn("{task.fields[speed]}  {task.fields[loss]}"),
                 TimeRemainingColumn(),
                 console=self.console,
@@ -91,14 +121,14 @@ class ProgressBar(Hook):
             self.started = False
 
     def on_chunk(self, training: Training) -> None:
-        """Move the bar."""
-        shown = next((one for one in self.under_way if not one.finished), training)
+        """Update the bar."""
+        shown = next((one for one in self.running if not one.finished), training)
         if self.bar is None or training is not shown:
             return
         if not self.started:
             self.bar.start()
             self.started = True
-        others = f" and {len(self.under_way) - 1} more" if len(self.under_way) > 1 else ""
+        others = f" and {len(self.running) - 1} more" if len(self.running) > 1 else ""
         speed = self.bar.tasks[0].speed
         self.bar.update(
             self.row,
@@ -110,28 +140,28 @@ class ProgressBar(Hook):
         )
 
     def on_end(self, training: Training) -> None:
-        """Stop the bar with the last of its models, also when training is broken off."""
-        self.under_way.remove(training)
-        if self.bar is not None and not self.under_way:
+        """Stop the bar when the last model ends, also if training is interrupted."""
+        self.running.remove(training)
+        if self.bar is not None and not self.running:
             self.bar.stop()
             self.bar = None
         if not self.console.is_terminal and training.losses:
             print(
-                f"{training.stage}: {training.steps_done:,} of {training.last:,} tasks, loss {training.losses[-1][1]:.3f}",
+                f"{training.stage}: {training.steps_done:,} of {training.last:,} steps, loss {training.losses[-1][1]:.3f}",
                 file=sys.stderr,
             )
 
 
 @contextmanager
 def _ctrl_c() -> Iterator[list[int]]:
-    """Turn the first Ctrl-C into a request that a list records; the second one breaks off at once."""
+    """Record the first Ctrl-C in a list; raise ``KeyboardInterrupt`` at the second."""
     asked: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
-        print("stopping after this chunk of tasks; press Ctrl-C again to stop at once", file=sys.stderr)
+        print("stopping at the next checkpoint; press Ctrl-C again to stop immediately", file=sys.stderr)
 
     before = signal.signal(signal.SIGINT, note)
     try:

@@ -1,4 +1,4 @@
-"""Photos on the command line: progress, and a word on those that cannot be used."""
+"""Progress of feature extraction on the command line."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,18 @@ if TYPE_CHECKING:
 
 
 class PhotoProgress:
-    """A bar on the terminal; where there is none, a line at the end. It counts what became of the photos."""
+    """Progress bar of photos on stderr; if that is not a terminal, one line at the end.
+
+    Parameters
+    ----------
+    name : str, default="photos"
+        Description of the bar.
+
+    Attributes
+    ----------
+    done, skipped, cached : int
+        Number of photos with features, of unreadable photos, and of photos whose features were in the cache.
+    """
 
     def __init__(self, name: str = "photos") -> None:
         self.console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
@@ -33,15 +44,28 @@ class PhotoProgress:
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
         if self.total and not self.console.is_terminal:
-            became = f"{self.skipped:,} skipped, {self.cached:,} from the cache"
-            print(f"{self.name}: {self.done + self.skipped:,} of {self.total:,} photos, {became}", file=sys.stderr)
+            counts = f"{self.skipped:,} skipped, {self.cached:,} from the cache"
+            print(f"{self.name}: {self.done + self.skipped:,} of {self.total:,} photos, {counts}", file=sys.stderr)
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""
         self.console.print(line)
 
     def watched(self, batches: "Iterable[Batch]", total: int) -> "Iterator[Batch]":
-        """The same batches; the bar moves with them."""
+        """Yield batches unchanged and update the bar.
+
+        Parameters
+        ----------
+        batches : iterable of Batch
+            Batches of feature extraction.
+        total : int
+            Number of photos.
+
+        Yields
+        ------
+        Batch
+            The batches.
+        """
         self.total = total
         self.bar.start()
         row = self.bar.add_task(self.name, total=total)

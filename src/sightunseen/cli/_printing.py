@@ -1,4 +1,4 @@
-"""Tables on the terminal."""
+"""Tables and results on the terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,16 +18,28 @@ LONGEST_LINE = 1000
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Leave it to the command line, which ends quietly; rich would end the process as if a check had failed."""
+        """Raise the error, so that ``main`` exits with 0; rich would exit with 1."""
         raise BrokenPipeError
 
 
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], fold: bool = True, paths: str | None = None
 ) -> None:
-    """A title and a table; text left, numbers right. Without ``fold`` lines are as long as they need to be.
+    """Print a title and a table, with numbers aligned to the right.
 
-    ``paths`` is a column that loses its front where a line is too long for the terminal; in a file or a pipe, no line is.
+    Parameters
+    ----------
+    title : str
+        Line above the table.
+    columns : sequence of str
+        Column names.
+    rows : iterable of sequence
+        Cells, one per column.
+    fold : bool, default=True
+        Fold cells that do not fit the width of the terminal. Otherwise lines are as long as needed.
+    paths : str, optional
+        Column of file paths, which are shortened from the left if a line does not fit the terminal. Output to a file or a pipe
+        is never shortened.
     """
     console = _Console(markup=False, highlight=False)
     if not fold or (paths is not None and not console.is_terminal):
@@ -36,9 +48,9 @@ def print_table(
     lines = [[_cell(value) for value in row] for row in rows]
     if paths is not None:
         _shorten(lines, columns, columns.index(paths), console.width)
-    numeric = [all(_is_number(line[k]) for line in lines) for k in range(len(columns))]
-    for name, right in zip(columns, numeric, strict=True):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for k, name in enumerate(columns):
+        numeric = all(_is_number(line[k]) for line in lines)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for line in lines:
         table.add_row(*line)
     console.print(title)
@@ -46,57 +58,93 @@ def print_table(
 
 
 def print_results(title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """T1, U, S, H and AUSUC in percent, a row each."""
-    names = ("T1", "U", "S", "H", "AUSUC")
-    print_table(title, ["", *names], [[label, *(results.get(name) for name in names)] for label, results in rows.items()])
+    """Print T1, U, S, H and AUSUC with their definitions.
+
+    Parameters
+    ----------
+    title : str
+        Line above the table.
+    rows : mapping of str to mapping
+        Results in percent by row label.
+    """
+    from sightunseen.benchmark.result_tables import DEFINITIONS, definitions
+
+    rows_of_cells = [[label, *(results.get(name) for name in DEFINITIONS)] for label, results in rows.items()]
+    print_table(title, ["", *DEFINITIONS], rows_of_cells)
+    print(definitions(DEFINITIONS))
 
 
-def print_choice(record: RunRecord) -> None:
-    """What was chosen, on what, and what else was tried."""
-    from sightunseen.selection.choice import best_point
+def print_choice(record: RunRecord, verbose: bool = False) -> None:
+    """Print the selected hyperparameters in one sentence.
 
-    tried = record.selection.get("tried", [])
-    if len(tried) > 1 and "folds" in record.selection:
-        rows = []
-        for entry in tried:
-            point = best_point(entry)
-            settings = ", ".join(f"{name} {value}" for name, value in entry["settings"].items())
-            rows.append((settings, point.get("steps"), point["T1"], point["H_at_best_penalty"], point["AUSUC"]))
-        print_table("Tried on validation classes:", ["settings", "steps", "T1", "H", "AUSUC"], rows)
-    chosen = record.selection.get("chosen", {})
-    shown = ", ".join(
-        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen.items()
-    )
-    whose = f"seed {record.seed}, each for itself: " if record.seeds else ""
-    print(f"{whose}chosen by {record.selection['by']}" + (f": {shown}" if shown else ""))
+    Parameters
+    ----------
+    record : RunRecord
+        Record of the run.
+    verbose : bool, default=False
+        Print a table of all combinations that were tried on validation classes first, the best one at the top.
+    """
+    folds = record.selection.get("folds", [])
+    if verbose and folds:
+        _print_tried(record.selection["tried"])
+    chosen = _listed(record.selection.get("chosen", {})).replace("seen_penalty", "seen penalty")
+    if folds:
+        count = sum(fold["validation_classes"] for fold in folds)
+        sentence = f"chosen on {count} validation classes ({len(folds)} fold{'s' * (len(folds) > 1)}): {chosen}"
+    else:
+        sentence = f"chosen by {record.selection['by']}: {chosen}" if chosen else record.selection["by"]
+    print(f"seed {record.seed}, each for itself: {sentence}." if record.seeds else f"{sentence[0].upper()}{sentence[1:]}.")
 
 
 def print_calibration(calibration: "Calibration | None") -> None:
-    """In one line how sure the model may be, and when it says "none of these"; nothing where nobody measured it."""
+    """Print the temperature and the rejection threshold of a model; nothing if the model is not calibrated.
+
+    Parameters
+    ----------
+    calibration : Calibration or None
+        Calibration of the model.
+    """
     from sightunseen.core.calibration import NONE
 
     if calibration is None:
         return
     found = calibration
-    shown = f"temperature {found.temperature:.3g} (ECE {found.ECE_before:.1f} -> {found.ECE:.1f})"
+    print(
+        f"Calibrated on validation classes: temperature {found.temperature:.3g} "
+        f"(expected calibration error {found.ECE_before:.1f} -> {found.ECE:.1f} percent)."
+    )
     if found.none_below is not None:
-        shown += f", '{NONE}' below a score of {found.none_below:.4g} "
-        shown += f"(AUROC {found.AUROC:.1f}, right {found.none_accuracy:.1f}, keeps {found.known_kept:.1f}% of known images)"
-    print(f"calibrated on validation classes: {shown}")
+        print(
+            f"Open-set rejection: '{NONE}' below a score of {found.none_below:.4g} (AUROC {found.AUROC:.1f}, "
+            f"accuracy {found.none_accuracy:.1f}, {found.known_kept:.1f} percent of images of known classes kept)."
+        )
 
 
-def _shorten(lines: list[list[str]], columns: Sequence[str], place: int, width: int) -> None:
-    """Cut the cells of one column at their left, so that lines fit the width and a file's name stays to be read.
+def _print_tried(tried: Sequence[Mapping[str, Any]]) -> None:
+    from sightunseen.selection.choice import best_point
 
-    Where the other columns are long as well, they fold, and a quarter of the width is left to this one.
+    points = sorted(((best_point(entry), entry["settings"]) for entry in tried), key=lambda pair: -pair[0]["H_at_best_penalty"])
+    numbers = ("steps", "T1", "H_at_best_penalty", "AUSUC")
+    rows = [(_listed(settings), *map(point.get, numbers)) for point, settings in points]
+    print_table("Tried on validation classes:", ["hyperparameters", "steps", "T1", "H", "AUSUC"], rows)
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items())
+
+
+def _shorten(lines: list[list[str]], columns: Sequence[str], k: int, width: int) -> None:
+    """Cut the cells of column ``k`` from the left, so that lines fit the width and file names stay readable.
+
+    If the other columns are long as well, they fold, and this one gets a quarter of the width.
     """
-    others = [max(map(cell_len, column)) for k, column in enumerate(zip(columns, *lines, strict=True)) if k != place]
-    room = max(width - sum(others) - 3 * len(columns) - 1, width // 4)  # three blanks lie between columns
+    others = [max(map(cell_len, column)) for j, column in enumerate(zip(columns, *lines, strict=True)) if j != k]
+    room = max(width - sum(others) - 3 * len(columns) - 1, width // 4)  # three spaces between columns
     for line in lines:
-        if cell_len(line[place]) > room:
-            while cell_len(line[place]) >= room:
-                line[place] = line[place][1:]
-            line[place] = f"…{line[place]}"
+        if cell_len(line[k]) > room:
+            while cell_len(line[k]) >= room:
+                line[k] = line[k][1:]
+            line[k] = f"…{line[k]}"
 
 
 def _cell(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Take a method apart on any data: CVC as the paper's Tables 2 and 5 do, or Foresight, ingredient by ingredient."""
+"""Run an ablation study: of CVC as in the paper's Tables 2 and 5, or of Foresight."""
 
 import argparse
 import shlex
@@ -10,32 +10,21 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
-    from sightunseen.cli._arguments import add_data_arguments, positive
+    """Add the arguments of the command."""
+    from sightunseen.cli._arguments import add_data_arguments, add_repeated, positive
     from sightunseen.cli._jobs import add_format_argument, add_job_arguments
 
     add_data_arguments(parser)
     add_job_arguments(parser)
-    parser.add_argument(
-        "--of",
-        choices=("CVC", "Foresight"),
-        default="CVC",
-        help="the method to take apart (default: CVC, by the paper's Tables 2 and 5)",
-    )
-    parser.add_argument("--seeds", type=positive, default=3, metavar="N", help="seeds 0 to N - 1 (default: 3)")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="change a setting of all variants, such as n_steps=500; may be given several times (with --of Foresight: "
-        "of CVC beside it)",
-    )
+    what = "method to study (default: CVC, as in the paper's Tables 2 and 5)"
+    parser.add_argument("--of", choices=("CVC", "Foresight"), default="CVC", help=what)
+    parser.add_argument("--seeds", type=positive, default=3, metavar="N", help="number of seeds, from 0 (default: 3)")
+    add_repeated(parser, "--set", "NAME=VALUE", "set a hyperparameter of all CVC variants, such as n_steps=500")
     add_format_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out what is not done yet, and print the tables."""
+    """Run the jobs that are not done yet and print the tables; returns the exit code."""
     from sightunseen.benchmark.ingredients import study_tables
     from sightunseen.benchmark.paper_ablation import ablation_tables
     from sightunseen.benchmark.store import Store
@@ -46,13 +35,13 @@ def run(args: argparse.Namespace) -> int:
         return code
     tables = study_tables if args.of == "Foresight" else ablation_tables
     print_tables(tables(Store(args.out).outcomes().values()), args.format)
-    following = f"next: sightunseen report {shlex.quote(str(args.out))} --out ablation.html"
-    print(following, file=sys.stdout if args.format == "table" else sys.stderr)
+    hint = f"next: sightunseen report {shlex.quote(str(args.out))} --out ablation.html"
+    print(hint, file=sys.stdout if args.format == "table" else sys.stderr)
     return code
 
 
 def _plan(args: argparse.Namespace) -> "Plan":
-    """The plan for these data; hyperparameters that a variant does not have or cannot take are an error before any job."""
+    """Build the plan and validate all hyperparameters before any job runs."""
     from sightunseen.benchmark.ingredients import study_plan
     from sightunseen.benchmark.jobs import opened, specifications_of
     from sightunseen.benchmark.paper_ablation import ablation_plan
@@ -60,9 +49,8 @@ def _plan(args: argparse.Namespace) -> "Plan":
     from sightunseen.cli._arguments import parse_settings
 
     classes = None if args.classes is None else str(args.classes)
-    entry = DataEntry(
-        str(args.data.resolve()), args.features, args.splits, args.semantics, classes, backbone=args.backbone or ""
-    )
+    path, backbone = str(args.data.resolve()), args.backbone or ""
+    entry = DataEntry(path, args.features, args.splits, args.semantics, classes, backbone=backbone)
     make = study_plan if args.of == "Foresight" else ablation_plan
     plan = make(entry, len(opened(entry).data.seen), args.seeds, parse_settings(args.set))
     for job in plan.jobs():

@@ -1,4 +1,4 @@
-"""Adapt a model to unlabelled images of its unseen classes (transductive; of CVC, Algorithm 2)."""
+"""Adapt a model to unlabelled images of its unseen classes (transductive setting)."""
 
 import argparse
 import shutil
@@ -9,29 +9,20 @@ from typing import Any
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+    """Add the arguments of the command."""
     from sightunseen.cli._arguments import add_data_arguments, add_run_arguments
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     add_data_arguments(parser)
     add_run_arguments(parser)
-    parser.add_argument(
-        "--unlabelled",
-        type=Path,
-        metavar="FILE",
-        help="features of unlabelled images (default: unseen classes' test images)",
-    )
-    parser.add_argument(
-        "--hold-out",
-        type=float,
-        default=0.0,
-        metavar="PART",
-        help="keep this part of them from adapting, and measure on it alone, such as 0.5 (default: 0)",
-    )
+    what = "features of unlabelled images to adapt to (default: the test images of unseen classes)"
+    parser.add_argument("--unlabelled", type=Path, metavar="FILE", help=what)
+    what = "fraction of the test images of unseen classes to evaluate on instead of adapting to, such as 0.5 (default: 0)"
+    parser.add_argument("--hold-out", type=float, default=0.0, metavar="FRACTION", help=what)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Adapt, save, and say what changed."""
+    """Adapt, save and print the results; returns the exit code."""
     from sightunseen.cli._arguments import parse_settings, selecting_of
     from sightunseen.cli._data import load_unlabelled, open_to_test
     from sightunseen.cli._long_run import long_work, prepare_output
@@ -44,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
     workspace = prepare_output(args)
     model = load_model(args.model)
     if not isinstance(model, AdaptableClassifier):
-        raise ModelError(f"{args.model} holds a {type(model).__name__} model, which has no transductive form.")
+        raise ModelError(
+            f"{args.model} is a {type(model).__name__} model, which has no transductive form. See: sightunseen methods"
+        )
     parameters = {**preset(args.preset).adaptation, **parse_settings(args.set)}
     specification = AdaptationSpecification(parameters=parameters, hold_out=args.hold_out, **selecting_of(args))
     specification.check(model)
@@ -70,20 +63,20 @@ def _report(model: Any, adapted: Any, data: Any, args: argparse.Namespace) -> No
     from sightunseen.pipeline.run import results_on_test, seed_of
 
     record = adapted.record_
-    print_choice(record)
+    print_choice(record, args.verbose)
     print_calibration(adapted.calibration_)
     _print_last_round(record.history)
     if record.results:
         measured_on = apart(data, args.hold_out, seed_of(model))[1]
         rows = {"inductive": results_on_test(model, measured_on), "transductive": record.results}
-        held = f", {args.hold_out:.0%} of the unseen classes' images held out" if args.hold_out else ""
+        held = f", {args.hold_out:.0%} of the images of unseen classes held out" if args.hold_out else ""
         print_results(f"{data.name}, protocol {record.protocol}{held}, percent", rows)
     print(f"saved {args.out} after {record.wall_seconds:.0f} s")
 
 
 def _print_last_round(history: Sequence[Mapping[str, Any]]) -> None:
-    """What the last round of self-training came to, where a method has rounds."""
+    """Print how many labels changed in the last round of self-training, if the method has rounds."""
     last = history[-1] if history and isinstance(history[-1], Mapping) else {}
     if "changed_labels" in last:
-        trusted = f"{last['pool']} images trusted in the last one, " if "pool" in last else ""
-        print(f"{len(history)} rounds; {trusted}{last['changed_labels']} labels changed in the last one")
+        trusted = f"{last['pool']} confident images, " if "pool" in last else ""
+        print(f"Adapted in {len(history)} rounds; in the last one: {trusted}{last['changed_labels']} labels changed.")

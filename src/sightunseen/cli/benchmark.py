@@ -1,4 +1,4 @@
-"""Compare methods under one protocol: run a plan, show its results beside the published ones."""
+"""Compare methods under one protocol: run a plan, and show its results next to published ones."""
 
 import argparse
 import shlex
@@ -6,24 +6,26 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+    """Add the arguments of the command."""
     from sightunseen.cli._arguments import positive
     from sightunseen.cli._jobs import add_format_argument, add_job_arguments
 
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB", dest="verb")
-    run_parser = verbs.add_parser("run", help="carry out the jobs of a plan; go on where an earlier run stopped")
-    run_parser.add_argument("plan", metavar="PLAN", help="a TOML file, or a ready plan: foresight, paper-tables, two-cores")
+    run_parser = verbs.add_parser("run", help="run the jobs of a plan that are not done yet")
+    run_parser.add_argument("plan", metavar="PLAN", help="TOML file, or one of: foresight, paper-tables, two-cores")
     add_job_arguments(run_parser)
-    run_parser.add_argument("--data", type=Path, metavar="FOLDER", help="the folder that the plan's data sets are in")
-    run_parser.add_argument("--seeds", type=positive, metavar="N", help="seeds 0 to N - 1 instead of the plan's")
-    show = verbs.add_parser("show", help="tables of what came out: mean ± std, ranks, the published numbers")
-    show.add_argument("results", type=Path, metavar="FOLDER", help="the --out of a run")
-    show.add_argument("--setting", choices=("zsl", "gzsl"), help="only this setting's numbers, in full")
+    run_parser.add_argument("--data", type=Path, metavar="FOLDER", help="folder that contains the data sets of the plan")
+    run_parser.add_argument("--seeds", type=positive, metavar="N", help="number of seeds, from 0 (default: that of the plan)")
+    show = verbs.add_parser("show", help="print tables of results: mean ± standard deviation, ranks, published numbers")
+    show.add_argument("results", type=Path, metavar="FOLDER", help="results folder (the --out of a run)")
+    show.add_argument(
+        "--setting", choices=("zsl", "gzsl"), help="show all metrics of one setting (default: the main metrics of both)"
+    )
     add_format_argument(show)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run or show."""
+    """Run a plan or show its results; returns the exit code."""
     return _run(args) if args.verb == "run" else _show(args)
 
 

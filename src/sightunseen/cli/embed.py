@@ -1,4 +1,4 @@
-"""Turn photos into features with a backbone, once: features are kept by the photos' content."""
+"""Extract features of photos with a backbone, and cache them by the content of the photos."""
 
 import argparse
 import sys
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+    """Add the arguments of the command."""
     from sightunseen.cli._arguments import positive
 
-    what = "folder of photos (with a folder a class, or flat), one photo, or a .csv with a column path"
+    what = "folder of photos (flat, or one folder per class), one photo, or a .csv file with a column path"
     parser.add_argument("photos", metavar="PHOTOS", type=Path, help=what)
     parser.add_argument(
         "--backbone",
@@ -22,14 +22,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="efficientnet_lite0 (default), _lite1, _lite2, onnx:FILE, torchvision:NAME, timm:NAME or open_clip:NAME/WEIGHTS",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the features to write: .parquet or .npz")
-    parser.add_argument("--batch", type=positive, default=32, metavar="N", help="photos at a time (default: 32)")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: auto")
-    parser.add_argument("--no-cache", action="store_true", help="neither use nor keep features of earlier runs")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="feature file to write: .parquet or .npz")
+    parser.add_argument("--batch", type=positive, default=32, metavar="N", help="batch size (default: 32)")
+    parser.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="device (default: a GPU if there is one)"
+    )
+    parser.add_argument("--no-cache", action="store_true", help="do not read or write the feature cache")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Extract and write."""
+    """Extract features and write them; returns the exit code."""
     from sightunseen.data.photo_lists import list_photos
     from sightunseen.features.feature_files import check_ending
 
@@ -55,8 +57,8 @@ def _embed(args: argparse.Namespace, photos: "PhotoList", backbone: "Backbone") 
             watched = progress.watched(batches, len(photos))
             write_features(args.out, watched, backbone, photos.labels, photos.splits)
         except KeyboardInterrupt:
-            kept = "nothing is kept" if args.no_cache else "they are kept, and the same command goes on from there"
-            progress.say(f"stopped after {progress.done:,} of {len(photos):,} photos; {kept}.")
+            kept = "nothing was saved" if args.no_cache else "they are kept, and the same command goes on from there"
+            progress.say(f"interrupted after {progress.done:,} of {len(photos):,} photos; {kept}.")
             return STOPPED
     counts = f"{progress.done:,} photos, {progress.skipped:,} skipped, {progress.cached:,} from the cache"
     print(f"embedded {counts}: {args.out}")

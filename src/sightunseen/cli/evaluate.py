@@ -1,4 +1,4 @@
-"""Evaluate a model: T1 (ZSL), U, S, H (GZSL), AUSUC and the calibration error, in percent."""
+"""Evaluate a model: zero-shot and generalised zero-shot accuracy and calibration error, in percent."""
 
 import argparse
 import json
@@ -6,17 +6,17 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+    """Add the arguments of the command."""
     from sightunseen.cli._arguments import add_data_arguments
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     add_data_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--per-class", action="store_true", help="also the accuracy of every class")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    parser.add_argument("--per-class", action="store_true", help="also print the accuracy of each class")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate and print."""
+    """Evaluate the model and print the results; returns the exit code."""
     from sightunseen.cli._data import open_to_test
     from sightunseen.cli._printing import print_calibration, print_results, print_table
     from sightunseen.methods import load_model
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     protocol = f", protocol {model.record_.protocol}" if model.record_ else ""
     print_results(f"{args.model} on {data.name}{protocol}, percent", {"": result.summary()})
-    print(f"ECE {result.ECE:.1f}: how far confidence is from accuracy here, among all classes")
+    print(f"ECE {result.ECE:.1f}: expected calibration error among all classes, in percent")
     print_calibration(model.calibration_)
     if args.per_class:
         rows = [(part, label, 100 * value) for part, found in result.by_class.items() for label, value in found.items()]

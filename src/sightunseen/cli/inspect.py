@@ -1,4 +1,4 @@
-"""Say what a data set holds and whether its numbers can be trusted: PASS, WARN or FAIL."""
+"""Describe a data set and check its split for leaks: PASS, WARN or FAIL."""
 
 import argparse
 import json
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+    """Add the arguments of the command."""
     from sightunseen.cli._arguments import add_data_arguments
 
     add_data_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Examine; 0 when all is well, 1 on a FAIL."""
+    """Check the data set; returns 1 if a check fails, else 0."""
     from sightunseen.cli._data import open_unexamined
     from sightunseen.data.doctor import FAIL, check_files, examine
     from sightunseen.data.gbu import FEATURES, SEMANTICS, SPLITS, as_dataset, is_gbu_folder, read_gbu
@@ -69,5 +69,6 @@ def _print(description: dict[str, Any], findings: "Sequence[Finding]") -> None:
             *((f"sha256 of {name}", fingerprint[:16]) for name, fingerprint in description["fingerprints"].items()),
         ]
         print_table(description["name"], ["", "size"], sizes)
-    rows = [(f.level, f.check, " ".join(part for part in (f.what, f.why, f.remedy) if part)) for f in findings]
+    ordered = sorted(findings, key=lambda finding: ("FAIL", "WARN", "PASS").index(finding.level))
+    rows = [(f.level, f.check, " ".join(part for part in (f.what, f.why, f.remedy) if part)) for f in ordered]
     print_table("Split doctor", ["", "check", "finding"], rows)

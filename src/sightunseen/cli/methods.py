@@ -1,15 +1,15 @@
-"""List the methods: setting, paper, year and cost."""
+"""List the methods with setting, year, cost and paper."""
 
 import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
-    parser.add_argument("--setting", choices=("inductive", "transductive"), help="only those of this setting")
+    """Add the arguments of the command."""
+    parser.add_argument("--setting", choices=("inductive", "transductive"), help="list only the methods of this setting")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the catalogue."""
+    """Print the methods; returns the exit code."""
     from sightunseen.cli._printing import print_table
     from sightunseen.methods.catalogue import CARDS
 
@@ -19,6 +19,6 @@ def run(args: argparse.Namespace) -> int:
         if args.setting in (None, card.setting)
     ]
     print_table(
-        "Methods (cost: a fit on CUB, one core)", ["method", "setting", "year", "cost", "class", "paper"], rows, fold=False
+        "Methods (cost: one fit on CUB, one core)", ["method", "setting", "year", "cost", "class", "paper"], rows, fold=False
     )
     return 0

@@ -1,4 +1,4 @@
-"""Predict the classes of images, best first, with a confidence."""
+"""Predict the classes of images with their confidence."""
 
 import argparse
 import sys
@@ -11,29 +11,28 @@ if TYPE_CHECKING:
     from sightunseen.analysis.reasons import Reason
     from sightunseen.prediction import Batch
 
-SHOWN = 50  # rows printed where no file is asked for
+SHOWN = 50  # rows printed without --out
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+    """Add the arguments of the command."""
     from sightunseen.cli._arguments import positive
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    what = "photos (a folder, one photo, a .csv of paths), or features of images: .npz, .npy, .csv or .parquet"
+    what = "photos (a folder, one photo, or a .csv file of paths) or features (.npz, .npy, .csv or .parquet)"
     parser.add_argument("images", metavar="IMAGES", type=Path, help=what)
-    parser.add_argument("--top", type=positive, default=1, metavar="K", help="classes an image (default: 1)")
-    parser.add_argument(
-        "--candidates", default="all", metavar="WHICH", help="all (default), unseen, seen, or a text file with one label a line"
-    )
-    parser.add_argument("--never-none", action="store_true", help="always name a class, even where none of them fits")
-    what = "add the attributes that speak most for the best class and most against it (default: 3 each)"
+    parser.add_argument("--top", type=positive, default=1, metavar="K", help="number of classes per image (default: 1)")
+    what = "all (default), unseen, seen, or a text file with one label per line"
+    parser.add_argument("--candidates", default="all", metavar="WHICH", help=what)
+    parser.add_argument("--never-none", action="store_true", help="always predict a class, without open-set rejection")
+    what = "add the N attributes with the largest positive and negative contributions to the best class (default: 3)"
     parser.add_argument("--reasons", type=positive, nargs="?", const=3, metavar="N", help=what)
-    what = ".csv, .json, .jsonl or .parquet; without it a table is printed"
+    what = "file to write: .csv, .json, .jsonl or .parquet (default: print a table)"
     parser.add_argument("--out", type=Path, metavar="FILE", help=what)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Predict and write."""
+    """Predict, and write or print the predictions; returns the exit code."""
     from sightunseen.cli._data import candidates_of, load_images
     from sightunseen.core.blocks import named_blocks
     from sightunseen.core.errors import DataError
@@ -50,15 +49,15 @@ def run(args: argparse.Namespace) -> int:
     features, names = load_images(args.images, model, streamed=True)
     try:
         blocks = named_blocks(features, names)
-        answers = ranked(model, blocks, args.top, candidates, not args.never_none, _explaining(args, model))
-        _answer(answers, len(features), args)
+        predictions = ranked(model, blocks, args.top, candidates, not args.never_none, _explainer_of(args, model))
+        _output(predictions, len(features), args)
     except DataError as error:
         raise DataError(f"{args.images}: {error}") from error
     return 0
 
 
 def _of_photos(args: argparse.Namespace, model: Any, candidates: Any) -> int:
-    """Answer photos as their features come, so that memory stays flat over any number of them."""
+    """Predict photos batch by batch, with constant memory."""
     import numpy as np
 
     from sightunseen.cli._photo_progress import PhotoProgress
@@ -68,19 +67,17 @@ def _of_photos(args: argparse.Namespace, model: Any, candidates: Any) -> int:
     from sightunseen.pipeline.data import open_for_photos
     from sightunseen.prediction import ranked
 
-    photos, backbone, explain = list_photos(args.images), open_for_photos(None, model), _explaining(args, model)
+    photos, backbone, explain = list_photos(args.images), open_for_photos(None, model), _explainer_of(args, model)
     with PhotoProgress(backbone.name) as progress:
         found = progress.watched(extract(photos.fresh_paths(), backbone, tell=progress.say), len(photos))
-        blocks = joined_blocks(
-            (batch.features, np.array([str(path) for path in batch.paths])) for batch in found if batch.paths
-        )
-        answers = ranked(model, blocks, args.top, candidates, not args.never_none, explain)
-        _answer(answers, len(photos), args)
+        blocks = joined_blocks((one.features, np.array([str(path) for path in one.paths])) for one in found if one.paths)
+        predictions = ranked(model, blocks, args.top, candidates, not args.never_none, explain)
+        _output(predictions, len(photos), args)
     return 0
 
 
-def _explaining(args: argparse.Namespace, model: Any) -> "Callable[[Any, Any], Batch] | None":
-    """What gives the reasons for the best classes of images, where reasons are asked for."""
+def _explainer_of(args: argparse.Namespace, model: Any) -> "Callable[[Any, Any], Batch] | None":
+    """Build the function that explains the best classes of images; None without ``--reasons``."""
     import numpy as np
 
     from sightunseen.analysis.reasons import Explainer
@@ -91,7 +88,7 @@ def _explaining(args: argparse.Namespace, model: Any) -> "Callable[[Any, Any], B
         return None
     explainer = Explainer(model, args.reasons)
     if not explainer.speaks:
-        print("note: reasons need attributes, and this model knows its classes by text: there are none.", file=sys.stderr)
+        print("note: reasons are empty, because the class vectors of this model are text embeddings.", file=sys.stderr)
 
     def shown(reasons: "Iterable[Reason]") -> str:
         return "; ".join(f"{readable_attribute(one.attribute)} {one.contribution:+.3g}" for one in reasons)
@@ -104,8 +101,8 @@ def _explaining(args: argparse.Namespace, model: Any) -> "Callable[[Any, Any], B
     return explain
 
 
-def _answer(answers: "Iterator[Batch]", images: int, args: argparse.Namespace) -> None:
-    """Write the answers to a file, or print the first of them."""
+def _output(predictions: "Iterator[Batch]", images: int, args: argparse.Namespace) -> None:
+    """Write predictions to a file, or print the first rows."""
     from itertools import islice
 
     from sightunseen.cli._printing import print_table
@@ -113,9 +110,9 @@ def _answer(answers: "Iterator[Batch]", images: int, args: argparse.Namespace) -
 
     columns = COLUMNS if args.reasons is None else COLUMNS + REASONS
     if args.out is not None:
-        print(f"wrote {write_predictions(args.out, answers, columns):,} rows to {args.out}, images: {images:,}")
+        print(f"wrote {write_predictions(args.out, predictions, columns):,} rows of {images:,} images to {args.out}")
         return
-    rows = (row for batch in answers for row in zip(*(batch[name].tolist() for name in columns), strict=True))
+    rows = (row for batch in predictions for row in zip(*(batch[name].tolist() for name in columns), strict=True))
     shown = [
         (path, rank, label, round(100 * confidence, 1), *others)
         for path, rank, label, confidence, *others in islice(rows, SHOWN)
@@ -123,4 +120,4 @@ def _answer(answers: "Iterator[Batch]", images: int, args: argparse.Namespace) -
     heads = [{"confidence": "confidence %"}.get(name, name.replace("_", " ")) for name in columns]
     print_table("Predictions", heads, shown, paths="path")
     if next(rows, None) is not None:
-        print(f"these are the first {SHOWN} rows, of {images:,} images; give --out FILE for all of them")
+        print(f"first {SHOWN} rows of {images:,} images; give --out FILE for all rows")

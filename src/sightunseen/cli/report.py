@@ -1,4 +1,4 @@
-"""Make a page of a model, or of a benchmark's results: one HTML file with every figure, which needs no network."""
+"""Write a report on a model or on the results of a benchmark: one HTML file with all figures, which needs no network."""
 
 import argparse
 import sys
@@ -10,36 +10,38 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+    """Declare the arguments of the command."""
     from sightunseen.cli._arguments import add_data_arguments
 
     parser.add_argument("subject", metavar="MODEL|RESULTS", type=Path, help="a model folder, or the results of a benchmark")
     add_data_arguments(parser, needed=False)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page to write, such as report.html")
-    parser.add_argument("--images", type=Path, metavar="FOLDER", help="the photos, to show them instead of their names")
+    parser.add_argument(
+        "--images", type=Path, metavar="FOLDER", help="folder of the photos, to show them instead of their names"
+    )
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="also write every figure as SVG and PDF, for a paper")
-    parser.add_argument("--quick", action="store_true", help="leave out what takes training or t-SNE")
-    parser.add_argument("--seed", type=int, default=0, help="of the t-SNE pictures (default: 0)")
+    parser.add_argument("--quick", action="store_true", help="leave out figures that need training or t-SNE")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of t-SNE (default: 0)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the page, write it, and say where it is."""
+    """Write the page and print its path."""
     from sightunseen.core.errors import DataError, MissingDependencyError
 
     _check_output(args)
     try:
-        import vl_convert  # noqa: F401 - what draws: not missed after minutes of work
+        import vl_convert  # noqa: F401 - imported now, so that a missing package is reported before minutes of work
 
         import sightunseen.report.page  # noqa: F401
     except ImportError as error:
-        raise MissingDependencyError(f"pages need {error.name}: pip install 'sightunseen[report]'") from error
+        raise MissingDependencyError(f"reports need {error.name}: pip install 'sightunseen[report]'") from error
     if not args.subject.exists():
         raise DataError(f"there is no folder {args.subject}. Give a model folder, or the results of a benchmark.")
     if (args.subject / "jobs").is_dir():
         page = _benchmark(args)
     elif args.data is None:
         raise DataError(
-            f"{args.subject} holds no results of a benchmark. For the page of a model give its data, too: "
+            f"{args.subject} contains no results of a benchmark. If it is a model, give its data, too: "
             "sightunseen report MODEL DATA --out report.html"
         )
     else:
@@ -53,18 +55,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_output(args: argparse.Namespace) -> None:
-    """Refuse places that cannot be written to before any work, which may take minutes."""
+    """Check that the output paths can be written, before work that may take minutes."""
     from sightunseen.core.errors import SettingsError, StorageError
 
     if args.out.suffix.lower() not in (".html", ".htm"):
-        raise SettingsError(f"--out must be a page, such as report.html; got {args.out}.")
+        raise SettingsError(f"--out must be an HTML file, such as report.html; got {args.out}.")
     if args.out.is_dir():
-        raise StorageError(f"{args.out} is a folder. Give --out the name of a page, such as {args.out / 'report.html'}.")
+        raise StorageError(f"{args.out} is a folder. Give --out the name of a file, such as {args.out / 'report.html'}.")
     folders = [args.out.parent, *([] if args.figures is None else [args.figures])]
     for folder in folders:
-        nearest = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+        nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
         if not nearest.is_dir():
-            raise StorageError(f"{folder} cannot be made: {nearest} is a file. Choose another place.")
+            raise StorageError(f"the folder {folder} cannot be created: {nearest} is a file. Choose another folder.")
 
 
 def _benchmark(args: argparse.Namespace) -> "Page":
@@ -73,10 +75,10 @@ def _benchmark(args: argparse.Namespace) -> "Page":
     from sightunseen.report.benchmark_page import benchmark_page
 
     if args.data is not None:
-        raise SettingsError(f"{args.subject} holds results of a benchmark, whose page needs no data. Leave {args.data} out.")
+        raise SettingsError(f"{args.subject} contains results of a benchmark, whose page needs no data. Leave {args.data} out.")
     outcomes = Store(args.subject).outcomes().values()
     if not outcomes:
-        raise DataError(f"{args.subject} holds no outcome yet. Make some with: sightunseen benchmark run")
+        raise DataError(f"{args.subject} contains no outcome yet. Run the jobs first: sightunseen benchmark run")
     return benchmark_page(outcomes, f"Benchmark {args.subject.resolve().name}")
 
 
@@ -84,7 +86,7 @@ def _model(args: argparse.Namespace) -> "Page":
     from sightunseen.cli._data import load_images, open_to_test
     from sightunseen.data.table_files import is_unlabelled
     from sightunseen.methods import load_model
-    from sightunseen.report.model_page import Study, model_page
+    from sightunseen.report.model_page import ModelReport, model_page
     from sightunseen.report.thumbnails import Photos
     from sightunseen.report.unlabelled_page import unlabelled_page
 
@@ -95,12 +97,12 @@ def _model(args: argparse.Namespace) -> "Page":
         images = load_images(args.data, model)
         return unlabelled_page(title, model, *images, photos, None if args.quick else _tsne(args.seed))
     opened = open_to_test(args, model)
-    study = Study(title, model, opened.data, opened.findings, photos=photos)
-    return model_page(study if args.quick else _with_reruns(study, not opened.differing, args.seed))
+    report = ModelReport(title, model, opened.data, opened.findings, photos=photos)
+    return model_page(report if args.quick else _with_reruns(report, not opened.differing, args.seed))
 
 
-def _with_reruns(study: Any, trained_on_it: bool, seed: int) -> Any:
-    """The study with what takes training: curves watched on test data, and pictures of spaces."""
+def _with_reruns(report: Any, trained_on_it: bool, seed: int) -> Any:
+    """Add to a ModelReport the parts that need training: training curves and joint embedding spaces."""
     from dataclasses import replace
 
     from sightunseen.analysis.joint_spaces import space_models
@@ -109,32 +111,33 @@ def _with_reruns(study: Any, trained_on_it: bool, seed: int) -> Any:
     from sightunseen.report.model_page import image_names
     from sightunseen.report.space_figures import space_of
 
-    model, data, hooks = study.model, study.data, [ProgressBar()]
+    model, data, hooks = report.model, report.data, [ProgressBar()]
     if not trained_on_it or not len(data.train) or not len(data.test_unseen):
-        print("note: training is not repeated: that takes the data that the model was trained on.", file=sys.stderr)
-        return study
+        print(
+            "note: training is not repeated; it needs the data that the model was trained on and test images.", file=sys.stderr
+        )
+        return report
     reruns = rerun(model, data, hooks)
-    models = space_models(model, reruns, data, hooks)
     test = data.test_unseen
-    asked = {"names": image_names(data, test), "truth": test.y}
-    spaces = [space_of(name, other, test.X, data.unseen, _tsne(seed, name), **asked) for name, other in models]
-    return replace(study, reruns=reruns, spaces=spaces)
+    known = {"names": image_names(data, test), "truth": test.y}
+    spaces = [
+        space_of(name, other, test.X, data.unseen, _tsne(seed, name), **known)
+        for name, other in space_models(model, reruns, data, hooks)
+    ]
+    return replace(report, reruns=reruns, spaces=spaces)
 
 
 def _tsne(seed: int, name: str = "") -> Any:
-    """``picture_of`` with a progress bar on stderr."""
-    from functools import partial
-
-    return partial(_picture, seed, name)
-
-
-def _picture(seed: int, name: str, images: Any, classes: Any) -> Any:
+    """``tsne_embedding`` of images and classes with a progress bar on stderr."""
     from rich.console import Console
     from rich.progress import Progress
 
-    from sightunseen.analysis.tsne import picture_of
+    from sightunseen.analysis.tsne import tsne_embedding
 
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task(f"t-SNE of {len(images) + len(classes):,} points{name and f', {name}'}", total=None)
-        return picture_of(images, classes, seed, lambda done, total: progress.update(bar, completed=done, total=total))
+    def embed(images: Any, classes: Any) -> Any:
+        console = Console(stderr=True)
+        with Progress(console=console, disable=not console.is_terminal) as progress:
+            bar = progress.add_task(f"t-SNE of {len(images) + len(classes):,} points{name and f', {name}'}", total=None)
+            return tsne_embedding(images, classes, seed, lambda done, total: progress.update(bar, completed=done, total=total))
+
+    return embed

@@ -1,4 +1,4 @@
-"""Serve a model as a page and an HTTP API."""
+"""Serve a model as a web page and an HTTP API."""
 
 import argparse
 import sys
@@ -14,16 +14,16 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+    """Add the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    parser.add_argument("--host", default=LOCAL[0], help="the address to listen at (default: 127.0.0.1, this machine alone)")
-    parser.add_argument("--port", type=int, default=8000, help="(default: 8000; 0 takes a free one)")
-    parser.add_argument("--token", help="what those who add or remove classes must show")
-    parser.add_argument("--save", action="store_true", help="save added and removed classes to MODEL (default: until the end)")
+    parser.add_argument("--host", default=LOCAL[0], help="address to listen on (default: 127.0.0.1, this machine only)")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000; 0: a free port)")
+    parser.add_argument("--token", help="bearer token that requests to add or remove classes must send")
+    parser.add_argument("--save", action="store_true", help="save added and removed classes to MODEL")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until Ctrl-C."""
+    """Serve the model until Ctrl-C; returns the exit code."""
     from sightunseen.core.errors import MissingDependencyError, SettingsError
 
     try:
@@ -35,13 +35,13 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.methods import load_model
 
     if args.token is not None and not (args.token.strip() and args.token.isascii() and args.token.isprintable()):
-        raise SettingsError("--token must be some letters and digits; it goes into a header.")
+        raise SettingsError("--token must be printable ASCII text, because it is sent in an HTTP header. Choose another token.")
     model = load_model(args.model)
     listening = _listening(args.host, args.port)
     hosts = LOCAL if args.host in LOCAL else None
     app = create_app(model, _backbone(model), args.token, folder=args.model if args.save else None, hosts=hosts)
     if args.host not in LOCAL and args.token is None:
-        print(f"note: whoever reaches {args.host} may add and remove classes; --token TOKEN guards that", file=sys.stderr)
+        print(f"note: any client of {args.host} can change classes; give --token TOKEN to prevent it", file=sys.stderr)
     shown = f"[{args.host}]" if ":" in args.host else args.host
     print(f"serving {args.model} at http://{shown}:{listening.getsockname()[1]} (Ctrl-C stops)", flush=True)
     config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=5)
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _listening(host: str, port: int) -> "socket.socket":
-    """A socket that listens, taken before anything is said or loaded."""
+    """Open the listening socket."""
     import socket
 
     from sightunseen.core.errors import SettingsError
@@ -67,19 +67,19 @@ def _listening(host: str, port: int) -> "socket.socket":
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         why = error.strerror or error
-        raise SettingsError(f"{host}:{port} cannot be listened at ({why}). Choose another --port, or --host.") from error
+        raise SettingsError(f"cannot listen on {host}:{port} ({why}). Choose another --port or --host.") from error
 
 
 def _backbone(model: Any) -> "Backbone | None":
-    """The backbone that the model was trained with; where nobody knows it, only features are answered, and that is said."""
+    """Open the backbone that the model was trained with; None, with a note, if it is unknown or not available."""
     from sightunseen.core.errors import SettingsError
     from sightunseen.pipeline.data import known_backbone, open_for_photos
 
     if known_backbone(model) is None:
-        print("note: the model does not say which backbone it needs; it answers features, not photos", file=sys.stderr)
+        print("note: the backbone of the model is unknown; the service accepts features, not photos", file=sys.stderr)
         return None
     try:
         return open_for_photos(None, model)
     except SettingsError as error:
-        print(f"note: {error} The model answers features, not photos.", file=sys.stderr)
+        print(f"note: {error} The service accepts features, not photos.", file=sys.stderr)
         return None

@@ -1,4 +1,4 @@
-"""Train a model; by default honestly: everything chosen on validation classes, one look at the test data."""
+"""Train a model; hyperparameters are selected on validation classes and the test images are evaluated once."""
 
 import argparse
 import shlex
@@ -12,31 +12,22 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+    """Add the arguments of the command."""
     from sightunseen.cli._arguments import add_data_arguments, add_run_arguments, positive
 
     add_data_arguments(parser)
     add_run_arguments(parser)
-    parser.add_argument(
-        "--method",
-        metavar="NAME",
-        help="one of: sightunseen methods (default: Foresight; CVC with a preset or the protocol of the paper)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="all randomness, that of choosing too, follows from it (default: 0)"
-    )
-    parser.add_argument(
-        "--seeds",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="train models of this many seeds, from --seed up, and report mean ± std; the first one is saved (default: 1)",
-    )
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
+    what = "name listed by sightunseen methods (default: Foresight; CVC with a paper preset or protocol)"
+    parser.add_argument("--method", metavar="NAME", help=what)
+    parser.add_argument("--seed", type=int, default=0, help="random seed of selection and training (default: 0)")
+    what = "number of models with consecutive seeds; prints mean ± std, saves the first model (default: 1)"
+    parser.add_argument("--seeds", type=positive, default=1, metavar="N", help=what)
+    what = "device (default: a GPU if there is one)"
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=what)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, save, and say what came out."""
+    """Train, save and print the results; returns the exit code."""
     from sightunseen.cli._data import open_to_train
     from sightunseen.cli._long_run import long_work, prepare_output
     from sightunseen.methods import GradientTrainedClassifier
@@ -57,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _specification(args: argparse.Namespace) -> "TrainingSpecification":
-    """What the arguments ask for; hyperparameters that the method does not have, or cannot take, are an error."""
+    """Build the training specification; raises ``SettingsError`` on unknown or invalid hyperparameters."""
     from sightunseen.cli._arguments import parse_settings, selecting_of
     from sightunseen.core.errors import SettingsError
     from sightunseen.methods import METHODS
@@ -69,19 +60,19 @@ def _specification(args: argparse.Namespace) -> "TrainingSpecification":
     name = args.method or (METHOD if args.preset != "fast" or args.protocol == "paper" else "Foresight")
     estimator = card_of(name).estimator
     if args.preset != "fast" and estimator != METHOD:
-        raise SettingsError(f"preset {args.preset} is one of {METHOD}; {name} takes its hyperparameters by --set.")
+        raise SettingsError(f"preset {args.preset} is for {METHOD}; got method {name}. Set its hyperparameters with --set.")
     method, given, selecting = METHODS[estimator], parse_settings(args.set), selecting_of(args)
     _check_names(name, {**given, **(selecting["search"] or {})})
     parameters = {**chosen.settings, **given}
     if "device" in method._get_param_names():
         parameters["device"] = args.device
     elif args.device == "cuda":
-        print(f"note: {name} computes on the processor; --device cuda changes nothing.", file=sys.stderr)
+        print(f"note: {name} runs on the CPU; --device cuda has no effect.", file=sys.stderr)
     return TrainingSpecification(method=method, parameters=parameters, seed=args.seed, n_seeds=args.seeds, **selecting)
 
 
 def _check_names(name: str, given: dict[str, Any]) -> None:
-    """Raise ``SettingsError`` on an unknown hyperparameter, with the method that has it, and on what has its own option."""
+    """Raise ``SettingsError`` on an unknown hyperparameter, with a hint where it can be set."""
     from sightunseen.core.errors import SettingsError
     from sightunseen.methods import METHODS
     from sightunseen.methods.catalogue import card_of
@@ -102,13 +93,13 @@ def _report(model: Any, args: argparse.Namespace) -> None:
     from sightunseen.methods import AdaptableClassifier
 
     record = model.record_
-    print_choice(record)
+    print_choice(record, args.verbose)
     print_calibration(model.calibration_)
     if record.results:
-        by = "chosen on TEST data" if record.protocol == "paper" else "test data looked at once"
+        by = "selected on TEST data" if record.protocol == "paper" else "test images evaluated once"
         title = f"{record.data['name']}, protocol {record.protocol} ({by}), percent"
         print_results(title, _rows(record))
-    of_seed = f", the model of seed {record.seed}," if record.seeds else ""
+    of_seed = f" (the model of seed {record.seed})" if record.seeds else ""
     print(f"saved {args.out}{of_seed} after {record.wall_seconds:.0f} s")
     if record.results and isinstance(model, AdaptableClassifier):
         model_folder, adapted = shlex.quote(str(args.out)), shlex.quote(f"{args.out}-t")
@@ -116,7 +107,7 @@ def _report(model: Any, args: argparse.Namespace) -> None:
 
 
 def _rows(record: Any) -> dict[str, dict[str, Any]]:
-    """The results; of several seeds each, then their mean and standard deviation."""
+    """Results of the model, or of each seed with mean and standard deviation."""
     if not record.seeds:
         return {"inductive": record.results}
     found = dict(zip(record.seeds["seeds"], record.seeds["results"], strict=True))

@@ -1,1 +1,1 @@
-"""Plain data, files and numbers that every layer shares; none of it imports torch."""
+"""Data structures, metrics, files and errors that every other package uses; nothing here imports torch."""

@@ -1,4 +1,4 @@
-"""Long tables in blocks of rows: the one place that decides how many images are held in memory at a time."""
+"""Iterate over large feature tables in blocks of rows, so that memory does not grow with the number of images."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -6,15 +6,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-ROWS = 1024  # of 2,048 features, 8 MiB: memory stays flat over a mapped file, and a block stays in the processor's cache
+ROWS = 1024  # 8 MiB of 2,048 float32 features: a block fits into the processor's cache
 
 Named = tuple[Any, NDArray[Any]]  # features (k, d) and the names of their images (k,)
 
 
 def row_blocks(X: Any) -> Iterator[Any]:
-    """Yield the rows of a table (n, d), in memory or read as they are sliced, in blocks of at most ``ROWS``.
+    """Yield the rows of a table in blocks of at most ``ROWS``.
 
-    Anything else is yielded as it is, for scikit-learn's checks to say what is wrong with it.
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Features, in memory or memory-mapped; only the current block is read. An input of another shape is yielded
+        unchanged, so that scikit-learn's validation reports it.
+
+    Yields
+    ------
+    array of shape (k, d)
+        Consecutive rows. An empty table gives one empty block.
     """
     table = X if hasattr(X, "shape") else np.asarray(X)
     if len(table.shape) != 2:
@@ -25,7 +34,27 @@ def row_blocks(X: Any) -> Iterator[Any]:
 
 
 def named_blocks(X: Any, names: Any = None) -> Iterator[Named]:
-    """Yield a table in blocks, each with the names of its images; without ``names`` these are the numbers of the rows."""
+    """Yield a table in blocks of rows, each with the names of its images.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Features.
+    names : array of shape (n,), default=None
+        Names of the images. None: the row numbers, as text.
+
+    Yields
+    ------
+    block : array of shape (k, d)
+        Consecutive rows.
+    names : ndarray of shape (k,)
+        Their names.
+
+    Examples
+    --------
+    >>> [(block.shape, names.tolist()) for block, names in named_blocks(np.zeros((2, 4)))]
+    [((2, 4), ['0', '1'])]
+    """
     start = 0
     for block in row_blocks(X):
         stop = start + len(block)
@@ -34,7 +63,18 @@ def named_blocks(X: Any, names: Any = None) -> Iterator[Named]:
 
 
 def joined_blocks(pieces: Iterable[Named]) -> Iterator[Named]:
-    """Join the small pieces of a stream to blocks of at least ``ROWS`` images; the last one may have fewer."""
+    """Concatenate a stream of small pieces into blocks of at least ``ROWS`` images.
+
+    Parameters
+    ----------
+    pieces : iterable of (features, names)
+        Features of shape (k, d) with the names (k,) of their images.
+
+    Yields
+    ------
+    (features, names)
+        Blocks in the same order; the last one may have fewer than ``ROWS`` images.
+    """
     waiting: list[Named] = []
     for piece in pieces:
         waiting.append(piece)

@@ -1,10 +1,13 @@
-"""Answers to be trusted: probabilities that are right as often as they say, and "none of these" for what fits no class.
+"""Post-hoc calibration on validation classes: temperature scaling and open-set rejection.
 
-Both are chosen on validation classes, from scores that are there anyway. The temperature (Guo et al., ICML 2017) changes how
-sure a model is and never what it predicts. An image is "none of these" where even its best score is low. The best confidence
-tells images of classes left out as well where seen classes are among the candidates (AUROC 61.7 against 61.3, the mean of CVC,
-ESZSL, SJE and DEM on validation classes of CUB and AwA1), but worse among unseen classes alone (57.0 against 60.8), and of a
-single candidate it is always 1.
+*Temperature scaling* (Guo et al., ICML 2017) divides the scores by one number before the softmax. It changes the confidence
+of a model and never its predictions. *Open-set rejection* answers "none of these" for an image whose best score is below a
+rejection threshold. Both are fitted to scores to which calibrated stacking has been applied: the seen-class bias of Chao et
+al. (ECCV 2016), ``seen_penalty`` of a method, is already subtracted from the scores of the seen classes.
+
+Rejection uses the best score and not the best probability. The probability separates images of left-out classes equally well
+if seen classes are among the candidates (AUROC 61.7 against 61.3, mean over CVC, ESZSL, SJE and DEM on validation classes of
+CUB and AwA1), but worse among unseen classes alone (57.0 against 60.8), and for a single candidate it is always 1.
 """
 
 from dataclasses import asdict, dataclass
@@ -16,27 +19,50 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 
 from sightunseen.core.class_table import Labels
-from sightunseen.core.metrics import reliability
+from sightunseen.core.metrics import class_weights, reliability
 
 NONE = "none of these"
-LEAST_KEPT = 0.95  # of the images of known classes; the best balanced accuracy of all would turn about half of them away
-MOST_IMAGES = 2000  # taken evenly: a calibration among 150 classes takes a tenth of a second
-WIDEST = float(np.log(1e3))  # temperatures are looked for within a thousandfold of the spread of the scores, both ways
+LEAST_KEPT = 0.95  # of the images of known classes; the best balanced accuracy alone would reject about half of them
+MOST_IMAGES = 2000  # taken evenly: calibrating 150 classes then takes a tenth of a second
+WIDEST = float(np.log(1e3))  # temperatures are searched within a factor of 1,000 of the scores' standard deviation
 
 Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """When an image is none of the candidates, and how well images of classes that were left out were told by it."""
+    """Rejection threshold for open-set recognition, with its quality on validation classes in percent.
 
-    none_below: float | None = None  # the best score under which it is; None: never
-    AUROC: float | None = None  # of the best score, for images of classes left out against the others
-    none_accuracy: float | None = None  # the mean of the parts of both that are put right
-    known_kept: float | None = None  # the part of the others that is
+    Parameters
+    ----------
+    none_below : float, default=None
+        An image whose best score is below this threshold is "none of these". None: no image is rejected.
+    AUROC : float, default=None
+        Area under the ROC curve of the best score, images of known against images of left-out classes.
+    none_accuracy : float, default=None
+        Balanced accuracy of the decision between known and left-out classes.
+    known_kept : float, default=None
+        Share of the images of known classes that are not rejected.
+    """
+
+    none_below: float | None = None
+    AUROC: float | None = None
+    none_accuracy: float | None = None
+    known_kept: float | None = None
 
     def is_none(self, scores: Floats) -> NDArray[np.bool_]:
-        """Whether an image is none of the candidates, (n,), by its scores for all of them, (n, c)."""
+        """Decide which images are rejected.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n, c)
+            Scores of all candidates.
+
+        Returns
+        -------
+        ndarray of bool of shape (n,)
+            True where the best score is below the threshold.
+        """
         if self.none_below is None:
             return np.zeros(len(scores), dtype=bool)
         return np.asarray(scores.max(axis=1) < self.none_below)
@@ -44,27 +70,78 @@ class Threshold:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration(Threshold):
-    """Two numbers chosen on validation classes, and how good they are there, in percent."""
+    """Temperature and rejection threshold, with their quality on validation classes in percent.
 
-    temperature: float  # what scores are divided by before the softmax
-    ECE: float  # expected calibration error among all classes
-    ECE_before: float  # the same at temperature 1
+    Parameters
+    ----------
+    temperature : float
+        Divisor of the scores before the softmax.
+    ECE : float
+        Expected calibration error among all classes, with the temperature.
+    ECE_before : float
+        The same at temperature 1.
+    none_below, AUROC, none_accuracy, known_kept
+        See :class:`Threshold`.
+    """
+
+    temperature: float
+    ECE: float
+    ECE_before: float
 
 
 def probabilities(scores: Floats, temperature: float = 1.0) -> Any:
-    """The softmax of scores (n, c) over the candidates, at this temperature."""
+    """Softmax of scores over the candidates.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, c)
+        Scores of the candidates.
+    temperature : float, default=1.0
+        Divisor of the scores.
+
+    Returns
+    -------
+    ndarray of shape (n, c)
+        Probabilities; each row sums to one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> probabilities(np.log([[1.0, 3.0]])).round(2)
+    array([[0.25, 0.75]])
+    >>> probabilities(np.log([[1.0, 3.0]]), temperature=0.5).round(2)
+    array([[0.1, 0.9]])
+    """
     return softmax(scores / temperature, axis=1)
 
 
 def calibrate(scores: Floats, truth: Labels, candidates: Labels, unseen: Labels) -> Calibration:
-    """Choose temperature and threshold.
+    """Fit temperature and rejection threshold to the scores of a validation fold.
 
     Parameters
     ----------
-    scores : (n, c) of images of seen and unseen classes, the penalty on seen classes included.
-    truth : (n,) their labels, each of them a candidate.
-    candidates : (c,) the label of each column, sorted.
-    unseen : the candidates that had no training images, sorted: those of which a half is left out to be "none of these".
+    scores : ndarray of shape (n, c)
+        Scores of images of seen and validation classes, with the seen-class bias already subtracted.
+    truth : ndarray of shape (n,)
+        Labels of the images, all of them among the candidates.
+    candidates : ndarray of shape (c,)
+        Label of each column, sorted.
+    unseen : ndarray of shape (u,)
+        The candidates without training images, sorted. Half of them at a time are left out to fit the threshold.
+
+    Returns
+    -------
+    Calibration
+        Temperature, threshold and their quality on these images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> truth = np.repeat(np.arange(4), 25)
+    >>> scores = np.random.default_rng(0).normal(size=(100, 4)) + 2 * np.eye(4)[truth]
+    >>> found = calibrate(10 * scores, truth, candidates=np.arange(4), unseen=np.array([2, 3]))
+    >>> found.temperature > 1, found.ECE < found.ECE_before
+    (True, True)
     """
     every = -(-len(truth) // MOST_IMAGES)
     scores, truth = scores[::every].astype(np.float64), truth[::every]
@@ -76,9 +153,23 @@ def calibrate(scores: Floats, truth: Labels, candidates: Labels, unseen: Labels)
 
 
 def best_temperature(scores: Floats, columns: NDArray[np.intp], weights: Floats) -> float:
-    """The temperature of the least negative log likelihood of the true ``columns`` (n,), images weighing as ``weights`` (n,).
+    """Temperature with the smallest weighted negative log likelihood (Guo et al., ICML 2017).
 
     The loss is convex in 1 / temperature, so it has one minimum.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, c)
+        Scores of the candidates.
+    columns : ndarray of int of shape (n,)
+        Column of the true class of each image.
+    weights : ndarray of shape (n,)
+        Weights of the images.
+
+    Returns
+    -------
+    float
+        The temperature; 1.0 if all scores of an image are equal.
     """
     above = scores - np.take_along_axis(scores, columns[:, None], axis=1)  # the true class is at 0
     spread = float(above.std())
@@ -94,10 +185,21 @@ def best_temperature(scores: Floats, columns: NDArray[np.intp], weights: Floats)
 
 
 def best_threshold(scores: Floats, truth: Labels, candidates: Labels, unseen: Labels) -> Threshold:
-    """The threshold of the best balanced accuracy among those that keep most images whose class is there.
+    """Rejection threshold with the best balanced accuracy among those that keep 95 % of the images of known classes.
 
-    Every other unseen class is left out of the candidates, then the others, so that each is once there and once not. Without
-    two unseen classes, or where no threshold helps, there is none.
+    Images of unknown classes are simulated: every second unseen class is left out of the candidates, then the others, so
+    that each of them is known once and unknown once.
+
+    Parameters
+    ----------
+    scores, truth, candidates, unseen
+        See :func:`calibrate`.
+
+    Returns
+    -------
+    Threshold
+        Without ``none_below`` if there are images of fewer than two unseen classes, or if no threshold is better than
+        chance.
     """
     from sklearn.metrics import roc_auc_score, roc_curve
 
@@ -108,14 +210,9 @@ def best_threshold(scores: Floats, truth: Labels, candidates: Labels, unseen: La
     best = np.concatenate([scores[:, ~np.isin(candidates, half)].max(axis=1) for half in halves])
     weights = np.concatenate([class_weights(truth)] * 2)
     area = 100 * float(roc_auc_score(known, best, sample_weight=weights))
-    wrong, right, thresholds = roc_curve(known, best, sample_weight=weights)
-    place = int(np.where(right >= LEAST_KEPT, right - wrong, -np.inf).argmax())
-    if right[place] <= wrong[place]:
+    unknown_kept, known_kept, thresholds = roc_curve(known, best, sample_weight=weights)
+    k = int(np.where(known_kept >= LEAST_KEPT, known_kept - unknown_kept, -np.inf).argmax())
+    if known_kept[k] <= unknown_kept[k]:
         return Threshold(AUROC=area)
-    return Threshold(float(thresholds[place]), area, float(50 * (1 + right[place] - wrong[place])), 100 * float(right[place]))
-
-
-def class_weights(truth: Labels) -> Floats:
-    """Weights (n,) that sum to one, under which every class counts the same."""
-    labels, place, counts = np.unique(truth, return_inverse=True, return_counts=True)
-    return np.asarray(1.0 / (counts[place] * len(labels)))
+    accuracy = float(50 * (1 + known_kept[k] - unknown_kept[k]))
+    return Threshold(float(thresholds[k]), area, accuracy, 100 * float(known_kept[k]))

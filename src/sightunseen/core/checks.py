@@ -1,4 +1,4 @@
-"""Checks of single settings, each with one message: what it must be, and what was found."""
+"""Validate single hyperparameters; each error names the parameter, the allowed values and the value found."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,22 @@ from sightunseen.core.errors import SettingsError
 
 
 def check_whole(name: str, value: Any, least: int) -> None:
-    """A whole number from ``least`` up."""
+    """Check that a parameter is an integer from ``least`` up.
+
+    Parameters
+    ----------
+    name : str
+        The parameter, for the error message.
+    value : object
+        Its value.
+    least : int
+        The smallest allowed value.
+
+    Raises
+    ------
+    SettingsError
+        If the value is not an integer (a bool is not), or is too small.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise SettingsError(f"{name} must be a whole number from {least} up; got {value!r}.")
 
@@ -17,7 +32,24 @@ def check_whole(name: str, value: Any, least: int) -> None:
 def check_number(
     name: str, value: Any, least: float = -float("inf"), optional: bool = False, most: float = float("inf")
 ) -> None:
-    """A finite number from ``least`` to ``most``; None, too, where it is optional."""
+    """Check that a parameter is a finite number within bounds.
+
+    Parameters
+    ----------
+    name : str
+        The parameter, for the error message.
+    value : object
+        Its value.
+    least, most : float, default=-inf and inf
+        The smallest and the largest allowed value.
+    optional : bool, default=False
+        Whether None is allowed, too.
+
+    Raises
+    ------
+    SettingsError
+        If the value is not a number (a bool is not), not finite, or out of bounds.
+    """
     if value is None and optional:
         return
     if (
@@ -31,6 +63,21 @@ def check_number(
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
-    """One of a few values."""
+    """Check that a parameter has one of a few values.
+
+    Parameters
+    ----------
+    name : str
+        The parameter, for the error message.
+    value : object
+        Its value.
+    allowed : sequence
+        The allowed values.
+
+    Raises
+    ------
+    SettingsError
+        If the value is not among them.
+    """
     if value not in allowed:
         raise SettingsError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}.")

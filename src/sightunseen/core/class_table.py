@@ -1,4 +1,4 @@
-"""The class table: labels with their semantic vectors, found by label and never by position."""
+"""The class table: labels with their semantic vectors, looked up by label and never by position."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,16 +13,38 @@ Vectors = NDArray[np.float64]
 
 
 class ClassTable:
-    """Labels, one or more kinds of semantic vectors for each, and the names of their dimensions.
+    """Class labels with one or more kinds of semantic vectors.
 
     Parameters
     ----------
-    labels : sequence of c unique labels, all strings or all numbers.
-    vectors : array (c, a), or a mapping from a semantics' name to such an array.
-    attribute_names : the a names of the dimensions, or a mapping from a semantics' name to its names.
-    use : the name of the semantics that ``vectors_of`` reads, ``text`` for the only ``text:ENCODER``; the first one unless
-        told otherwise.
+    labels : array-like of shape (c,)
+        Unique labels, all strings or all numbers.
+    vectors : array-like of shape (c, a), or mapping of str to array-like of shape (c, a)
+        Semantic vectors, or several kinds of them by name. The name of a single array is ``attributes``.
+    attribute_names : sequence of a str, or mapping of str to such a sequence, default=None
+        Names of the dimensions: of the semantics in use, or of each kind by name.
+    use : str, default=None
+        Name of the semantics in use, the one that ``vectors`` and ``vectors_of`` return. ``text`` stands for
+        ``text:ENCODER`` if there is only one of that kind. None: the first one.
 
+    Attributes
+    ----------
+    labels : ndarray of shape (c,)
+        The labels, read-only.
+    semantics : dict of str to ndarray of shape (c, a)
+        All semantic vectors by name, read-only.
+    use : str
+        Name of the semantics in use.
+    names : dict of str to tuple of str
+        The known attribute names, by the name of the semantics.
+
+    Raises
+    ------
+    DataError
+        If labels repeat or mix text and numbers, or if labels, vectors and attribute names differ in number.
+
+    Examples
+    --------
     >>> table = ClassTable(["zebra", "okapi"], [[1, 1], [0, 1]], attribute_names=["stripes", "hooves"])
     >>> table.vectors_of(["okapi", "zebra"])
     array([[0., 1.],
@@ -46,52 +68,97 @@ class ClassTable:
         if not kinds:
             raise DataError("a class table needs at least one kind of semantic vectors; got none.")
         self.semantics: dict[str, Vectors] = {name: self._checked(name, array) for name, array in kinds.items()}
-        self.use: str = next(iter(self.semantics)) if use is None else self._called(use)
+        self.use: str = next(iter(self.semantics)) if use is None else self._resolved(use)
         names = attribute_names if isinstance(attribute_names, Mapping) else {self.use: attribute_names}
         self.names: dict[str, tuple[str, ...]] = {
             kind: self._checked_names(kind, given) for kind, given in names.items() if given is not None
         }
         self._row: dict[Any, int] = {label: row for row, label in enumerate(self.labels.tolist())}
         if len(self._row) != len(self.labels):
-            repeated = _repeated(self.labels)
-            raise DataError(f"a label must appear once in a class table; {_some(repeated)} stands there more often.")
+            values, counts = np.unique(self.labels, return_counts=True)
+            raise DataError(f"labels of a class table must be unique; repeated: {_some(values[counts > 1].tolist())}.")
 
     @classmethod
     def of(cls, classes: "ClassTable | Mapping[Any, ArrayLike]") -> "ClassTable":
-        """The class table itself, or one of ``{label: vector}``."""
-        return classes if isinstance(classes, ClassTable) else cls.from_mapping(classes)
+        """Convert a mapping of labels to vectors; return a class table unchanged.
 
-    @classmethod
-    def from_mapping(cls, vectors: Mapping[Any, ArrayLike], attribute_names: Sequence[str] | None = None) -> "ClassTable":
-        """A table of ``{label: vector}``."""
-        if not vectors:
+        Parameters
+        ----------
+        classes : ClassTable or mapping of label to array-like of shape (a,)
+            The classes.
+
+        Returns
+        -------
+        ClassTable
+            The classes as a table.
+
+        Raises
+        ------
+        DataError
+            If the mapping is empty or its vectors differ in length.
+
+        Examples
+        --------
+        >>> ClassTable.of({"zebra": [1, 1], "okapi": [0, 1]})
+        ClassTable(2 classes; attributes (2); using attributes)
+        """
+        if isinstance(classes, ClassTable):
+            return classes
+        if not classes:
             raise DataError("no classes given: the mapping of labels to vectors is empty.")
-        sizes = {np.size(vector) for vector in vectors.values()}
+        sizes = {np.size(vector) for vector in classes.values()}
         if len(sizes) > 1:
             raise DataError(f"all class vectors must have one length; found lengths {sorted(sizes)}.")
-        return cls(list(vectors), np.array(list(vectors.values()), dtype=object), attribute_names)
+        return cls(list(classes), np.array(list(classes.values()), dtype=object))
 
     @classmethod
     def one_hot(cls, labels: Iterable[Any]) -> "ClassTable":
-        """Semantics that say nothing but which class it is: ordinary supervised classification."""
+        """Class table of one-hot vectors: ordinary supervised classification.
+
+        Parameters
+        ----------
+        labels : iterable
+            Labels; repeated ones count once.
+
+        Returns
+        -------
+        ClassTable
+            Sorted labels with the rows of the identity matrix.
+        """
         labels = np.unique(np.asarray(list(labels)))
         return cls(labels, {"one-hot": np.eye(len(labels))})
 
     @property
     def vectors(self) -> Vectors:
-        """All vectors of the semantics in use, (c, a), in the order of ``labels``."""
+        """Vectors of the semantics in use, shape (c, a), in the order of ``labels``."""
         return self.semantics[self.use]
 
     @property
     def attribute_names(self) -> tuple[str, ...] | None:
-        """The names of the dimensions of the semantics in use, where they are known."""
+        """Names of the dimensions of the semantics in use; None if unknown."""
         return self.names.get(self.use)
 
     def __contains__(self, label: object) -> bool:
         return label in self._row
 
     def rows_of(self, labels: ArrayLike) -> NDArray[np.intp]:
-        """The rows that hold these labels; an unknown label is an error that names it."""
+        """Row indices of labels.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n,)
+            Labels, in any order; they may repeat.
+
+        Returns
+        -------
+        ndarray of int of shape (n,)
+            The row of each label.
+
+        Raises
+        ------
+        DataError
+            If a label is not in the table; the message names it.
+        """
         wanted = np.asarray(labels).tolist()
         missing = sorted({str(label) for label in wanted if label not in self._row})
         if missing:
@@ -103,22 +170,86 @@ class ClassTable:
         return np.array([self._row[label] for label in wanted], dtype=np.intp)
 
     def vectors_of(self, labels: ArrayLike) -> Vectors:
-        """The semantic vectors of these labels, in their order: (len(labels), a)."""
+        """Semantic vectors of labels, in the semantics in use.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n,)
+            Labels, in any order; they may repeat.
+
+        Returns
+        -------
+        ndarray of shape (n, a)
+            The vector of each label.
+
+        Raises
+        ------
+        DataError
+            If a label is not in the table.
+        """
         return self.vectors[self.rows_of(labels)]
 
     def using(self, semantics: str) -> "ClassTable":
-        """The same table, read through another of its semantics."""
+        """Return the same classes with another of their semantics in use.
+
+        Parameters
+        ----------
+        semantics : str
+            Name of the semantics; ``text`` stands for the only ``text:ENCODER``.
+
+        Returns
+        -------
+        ClassTable
+            A new table.
+
+        Raises
+        ------
+        DataError
+            If the table has no such semantics.
+        """
         return ClassTable(self.labels, self.semantics, self.names, use=semantics)
 
     def only(self, labels: ArrayLike) -> "ClassTable":
-        """The table of these labels alone, in their order."""
+        """Return the table of some of the classes.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n,)
+            The labels to keep; the new table has their order.
+
+        Returns
+        -------
+        ClassTable
+            A new table with all semantics.
+
+        Raises
+        ------
+        DataError
+            If a label is not in the table or is repeated, or if no label is left.
+        """
         rows = self.rows_of(labels)
         return ClassTable(
             self.labels[rows], {kind: array[rows] for kind, array in self.semantics.items()}, self.names, use=self.use
         )
 
     def extended(self, other: "ClassTable") -> "ClassTable":
-        """This table with the classes of ``other`` after it, in the semantics in use; a known label is an error."""
+        """Return this table with further classes appended, in the semantics in use.
+
+        Parameters
+        ----------
+        other : ClassTable
+            New classes. If both tables name their attributes, the columns are matched by name.
+
+        Returns
+        -------
+        ClassTable
+            A new table with the semantics in use only.
+
+        Raises
+        ------
+        DataError
+            If a label is already in the table, or if the vectors have another length or other attributes.
+        """
         known = [label for label in other.labels.tolist() if label in self]
         if known:
             raise DataError(f"{_some(known)} already stand in the class table. Give the new classes other names.")
@@ -131,44 +262,71 @@ class ClassTable:
         return ClassTable(labels, {self.use: vectors}, self.attribute_names)
 
     def without(self, labels: ArrayLike) -> "ClassTable":
-        """This table without these labels; an unknown label is an error, and so is an empty table."""
+        """Return this table without some of its classes.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n,)
+            The labels to remove.
+
+        Returns
+        -------
+        ClassTable
+            A new table.
+
+        Raises
+        ------
+        DataError
+            If a label is not in the table, or if no class is left.
+        """
         removed = set(self.labels[self.rows_of(labels)].tolist())
         return self.only([label for label in self.labels.tolist() if label not in removed])
 
     def fresh_labels(self, count: int) -> Labels:
-        """So many labels of this table's kind that do not stand in it."""
+        """Make labels of this table's type that are not in it.
+
+        Parameters
+        ----------
+        count : int
+            Number of labels.
+
+        Returns
+        -------
+        ndarray of shape (count,)
+            New labels.
+        """
         numbers = np.arange(1, count + 1)
         if self.labels.dtype.kind not in "UO":
             return np.asarray(self.labels.max() + numbers)
         longest = max(len(label) for label in self.labels.tolist())
-        # Longer than every label, so none of them.
+        # Longer than every label of the table, so different from each.
         return np.char.add("+" * (longest + 1), numbers.astype(str))
 
     def __repr__(self) -> str:
         kinds = ", ".join(f"{kind} ({array.shape[1]})" for kind, array in self.semantics.items())
         return f"ClassTable({len(self.labels)} classes; {kinds}; using {self.use})"
 
-    def _called(self, name: str) -> str:
+    def _resolved(self, name: str) -> str:
         fitting = [kind for kind in self.semantics if kind.partition(":")[0] == name]
         if name not in self.semantics and len(fitting) != 1:
             raise DataError(f"no semantics called '{name}' in the class table; it has {', '.join(self.semantics)}.")
         return name if name in self.semantics else fitting[0]
 
     def _in_own_order(self, other: "ClassTable") -> Vectors:
-        """The vectors of another table with their columns in this table's order, where both name them."""
+        """Return the vectors of another table with its columns in this table's order, if both name them."""
         own, others = self.attribute_names, other.attribute_names
         if own is None or others is None or own == others:
             return other.vectors
         if sorted(own) != sorted(others):
-            strange = sorted(set(others) - set(own)) or sorted(set(own) - set(others))
-            raise DataError(f"the new classes are described by other attributes than the table's: {_some(strange)}.")
+            differing = _some(sorted({*own} ^ {*others}))
+            raise DataError(f"new classes must have the attributes of the class table; only one of the two has {differing}.")
         return other.vectors[:, [others.index(name) for name in own]]
 
     def _checked(self, name: str, array: ArrayLike) -> Vectors:
         try:
             vectors = np.array(array, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError(f"semantics '{name}' must be a table of numbers, one row a class: {error}") from error
+            raise DataError(f"semantics '{name}' must be a table of numbers with one row per class: {error}") from error
         if vectors.ndim != 2 or len(vectors) != len(self.labels):
             raise DataError(
                 f"semantics '{name}' must have one row for each of the {len(self.labels)} labels; got shape {vectors.shape}."
@@ -185,13 +343,8 @@ class ClassTable:
         return tuple(str(name) for name in names)
 
 
-def _repeated(labels: Labels) -> list[Any]:
-    values, counts = np.unique(labels, return_counts=True)
-    return list(values[counts > 1].tolist())
-
-
 def _some(items: Sequence[Any], most: int = 3) -> str:
-    """'a', 'b', 'c' and 7 more: enough of a list to recognise it."""
+    """Format the first items of a list: 'a', 'b', 'c' and 7 more."""
     shown = ", ".join(f"'{item}'" for item in list(items)[:most])
     rest = len(items) - most
     return shown if rest <= 0 else f"{shown} and {rest} more"

@@ -1,9 +1,9 @@
-"""A zero-shot data set: features, labels, a class table, and which image serves for what."""
+"""Zero-shot data sets: features, labels, a class table, train and test splits, and class folds for validation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,12 +17,24 @@ Rows = NDArray[np.intp]
 
 Data = TypeVar("Data", bound="Fold | ZeroShotDataset")
 
-HELD_OUT_PART = 0.2  # of a training class's images, as in the benchmark's own test-seen sets
+HELD_OUT_PART = 0.2  # share of each training class's images, as in the test-seen sets of the benchmark
 
 
 @dataclass(frozen=True)
 class Split:
-    """Some images of a data set. ``X`` is gathered when asked for, so a memory-mapped set stays on disk."""
+    """A subset of the images of a data set.
+
+    ``X`` is gathered at first use, so memory-mapped features stay on disk until then.
+
+    Parameters
+    ----------
+    features : ndarray of shape (N, d)
+        Features of all images of the data set, possibly memory-mapped.
+    labels : ndarray of shape (N,)
+        Labels of all images of the data set.
+    rows : ndarray of int of shape (n,)
+        Row indices of this subset.
+    """
 
     features: Features = field(repr=False)
     labels: Labels = field(repr=False)
@@ -30,12 +42,12 @@ class Split:
 
     @cached_property
     def X(self) -> Features:  # noqa: N802 - scikit-learn's name for it
-        """The features, (n, d)."""
+        """Features of the subset, shape (n, d)."""
         return np.asarray(self.features[self.rows])
 
     @cached_property
     def y(self) -> Labels:
-        """The labels, (n,)."""
+        """Labels of the subset, shape (n,)."""
         return self.labels[self.rows]
 
     def __len__(self) -> int:
@@ -44,7 +56,21 @@ class Split:
 
 @dataclass(frozen=True)
 class Fold:
-    """Training classes and, standing in for the unseen ones, validation classes; all images are training images."""
+    """A class fold: training classes, and validation classes that stand in for unseen classes.
+
+    All images of a fold are training images of the data set it was drawn from.
+
+    Parameters
+    ----------
+    train : Split
+        Images of the training classes to fit on.
+    test_seen : Split
+        Held-out images of the training classes.
+    test_unseen : Split
+        All images of the validation classes.
+    classes : ClassTable
+        Training and validation classes.
+    """
 
     train: Split
     test_seen: Split
@@ -53,27 +79,58 @@ class Fold:
 
     @cached_property
     def seen(self) -> Labels:
-        """The labels of the fold's training classes, sorted."""
+        """Labels of the training classes, sorted."""
         return np.unique(self.train.y)
 
     @cached_property
     def unseen(self) -> Labels:
-        """The labels of the fold's validation classes, sorted."""
+        """Labels of the validation classes, sorted."""
         return np.unique(self.test_unseen.y)
-
-    def unseen_held_out(self, part: float, seed: int = 0) -> tuple["Fold", "Fold"]:
-        """The fold with some validation classes' images to adapt to, and with the others, a ``part`` of all, to measure on."""
-        kept, held = (replace(self.test_unseen, rows=rows) for rows in _held_out(self.test_unseen.rows, part, seed))
-        return replace(self, test_unseen=kept), replace(self, test_unseen=held)
 
 
 @dataclass(frozen=True)
 class ZeroShotDataset:
     """Features and labels of all images, the class table, and the rows of each split.
 
-    ``validation`` holds pairs of (training classes, validation classes) that came with the data; where there are none,
-    ``validation_folds`` draws them. ``listed_train`` and ``listed_validation`` are the rows that the files' own
-    ``train_loc`` and ``val_loc`` name: kept for the split doctor, never trained on as they are.
+    Parameters
+    ----------
+    name : str
+        Name of the data set, for messages and records.
+    features : ndarray of shape (N, d)
+        Features of all images, possibly memory-mapped.
+    labels : ndarray of shape (N,)
+        Labels of all images.
+    classes : ClassTable
+        Seen and unseen classes.
+    train_rows, test_seen_rows, test_unseen_rows : ndarray of int
+        Row indices of the training images, of the test images of seen classes and of those of unseen classes.
+    listed_train, listed_validation : ndarray of int, default=None
+        Rows in ``train_loc`` and ``val_loc`` of benchmark files. Only the split doctor reads them.
+    validation : tuple of (ndarray, ndarray), default=()
+        Class folds that come with the data, as pairs of training and validation labels.
+    image_names : ndarray of shape (N,), default=None
+        Names of the images.
+    sources : mapping of str to str, default={}
+        SHA-256 of the files, by role and file name.
+    options : mapping of str to str, default={}
+        Options that the data were loaded with.
+    listed_classes : tuple of str, default=None
+        Content of ``allclasses.txt``. Only the split doctor reads it.
+    backbone : mapping, default=None
+        Description of the network that extracted the features, if known.
+
+    Raises
+    ------
+    DataError
+        If the features are not two-dimensional, or if features and labels differ in length.
+
+    Examples
+    --------
+    >>> table = ClassTable(["cat", "dog", "okapi"], [[1, 0], [0, 1], [1, 1]])
+    >>> data = ZeroShotDataset.from_arrays([[0.1], [0.9], [0.5]], ["cat", "dog", "okapi"], table,
+    ...                                    split=["train", "train", "test_unseen"])
+    >>> data.seen.tolist(), data.unseen.tolist(), data.test_unseen.X.tolist()
+    (['cat', 'dog'], ['okapi'], [[0.5]])
     """
 
     name: str
@@ -87,17 +144,17 @@ class ZeroShotDataset:
     listed_validation: Rows | None = field(default=None, repr=False)
     validation: tuple[tuple[Labels, Labels], ...] = field(default=(), repr=False)
     image_names: NDArray[Any] | None = field(default=None, repr=False)
-    sources: Mapping[str, str] = field(default_factory=dict, repr=False)  # role and file name -> fingerprint
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # how it was loaded
-    listed_classes: tuple[str, ...] | None = field(default=None, repr=False)  # allclasses.txt, for the split doctor
-    backbone: Mapping[str, Any] | None = field(default=None, repr=False)  # what made the features of photos, where known
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    listed_classes: tuple[str, ...] | None = field(default=None, repr=False)
+    backbone: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2:
-            raise DataError(f"features must be a table, one row an image; got shape {self.features.shape}.")
+            raise DataError(f"features must be a table with one row per image; got shape {self.features.shape}.")
         if len(self.features) != len(self.labels):
             raise DataError(
-                f"{self.name}: {len(self.features)} feature rows but {len(self.labels)} labels; they must be as many."
+                f"{self.name}: {len(self.features)} feature rows but {len(self.labels)} labels; give one label per row."
             )
 
     @classmethod
@@ -110,50 +167,79 @@ class ZeroShotDataset:
         name: str = "arrays",
         **others: Any,
     ) -> "ZeroShotDataset":
-        """A data set of arrays in memory.
+        """Make a data set from arrays.
 
-        ``split`` says of each image ``train``, ``test_seen`` or ``test_unseen``; without it all images train, and the
-        classes of the table that have no image are the unseen ones.
+        Parameters
+        ----------
+        X : array-like of shape (N, d)
+            Features of the images.
+        y : array-like of shape (N,)
+            Labels of the images.
+        classes : ClassTable
+            Seen and unseen classes.
+        split : array-like of shape (N,), default=None
+            ``train``, ``test_seen`` or ``test_unseen`` for each image. None: all images are training images, and the
+            classes without images are unseen.
+        name : str, default="arrays"
+            Name of the data set.
+        **others
+            Further fields of the data set.
+
+        Returns
+        -------
+        ZeroShotDataset
+            The data set.
+
+        Raises
+        ------
+        DataError
+            If ``split`` has other values or another length, or if features and labels do not fit together.
         """
         features, labels = np.asarray(X), np.asarray(y)
         part = np.full(len(labels), "train") if split is None else np.asarray(split).astype(str)
         unknown = sorted(set(part.tolist()) - {"train", "test_seen", "test_unseen"})
         if unknown:
-            raise DataError(f"split must say train, test_seen or test_unseen for each image; found {unknown}.")
+            raise DataError(f"split must be train, test_seen or test_unseen for each image; found {unknown}.")
         if len(part) != len(labels):
-            raise DataError(f"{len(labels)} labels but {len(part)} entries in split; they must be as many.")
+            raise DataError(f"{len(labels)} labels but {len(part)} entries in split; give one entry per image.")
         rows = {word: np.flatnonzero(part == word) for word in ("train", "test_seen", "test_unseen")}
         return cls(name, features, labels, classes, rows["train"], rows["test_seen"], rows["test_unseen"], **others)
 
     @cached_property
     def train(self) -> Split:
-        """The labelled images of the seen classes that training may use."""
+        """Training images of the seen classes."""
         return self._split(self.train_rows)
 
     @cached_property
     def test_seen(self) -> Split:
-        """Held-out images of the seen classes."""
+        """Test images of the seen classes."""
         return self._split(self.test_seen_rows)
 
     @cached_property
     def test_unseen(self) -> Split:
-        """Images of the unseen classes; their labels serve evaluation only."""
+        """Test images of the unseen classes; their labels are used for evaluation only."""
         return self._split(self.test_unseen_rows)
 
     @cached_property
     def seen(self) -> Labels:
-        """The labels with training images, sorted."""
+        """Labels of the classes with training images, sorted."""
         return np.unique(self.labels[self.train_rows])
 
     @cached_property
     def unseen(self) -> Labels:
-        """The labels that are tested as unseen; where nothing is tested, all of the table without training images."""
+        """Labels of the unseen test images, sorted; without such images, all classes that have no training image."""
         if len(self.test_unseen_rows):
             return np.unique(self.labels[self.test_unseen_rows])
         return np.setdiff1d(self.classes.labels, self.seen)
 
     def describe(self) -> dict[str, Any]:
-        """What a record says about its data."""
+        """Describe the data for a run record.
+
+        Returns
+        -------
+        dict
+            Name, fingerprints of the files, loading options, semantics, and numbers of images, classes and features.
+        """
         return {
             "name": self.name,
             "fingerprints": dict(self.sources),
@@ -166,19 +252,49 @@ class ZeroShotDataset:
         }
 
     def using(self, semantics: str) -> "ZeroShotDataset":
-        """The same data read through another of its semantics."""
+        """Return the same data with other semantics in use.
+
+        Parameters
+        ----------
+        semantics : str
+            Name of the semantics; see :meth:`ClassTable.using`.
+
+        Returns
+        -------
+        ZeroShotDataset
+            New data that share all arrays.
+
+        Raises
+        ------
+        DataError
+            If the class table has no such semantics.
+        """
         return replace(self, classes=self.classes.using(semantics))
 
-    def unseen_held_out(self, part: float, seed: int = 0) -> tuple["ZeroShotDataset", "ZeroShotDataset"]:
-        """The data with some unseen classes' test images to adapt to, and with the others, a ``part`` of all, to measure on."""
-        kept, held = _held_out(self.test_unseen_rows, part, seed)
-        return replace(self, test_unseen_rows=kept), replace(self, test_unseen_rows=held)
-
     def validation_folds(self, n_folds: int = 1, seed: int = 0) -> list[Fold]:
-        """Folds in which some seen classes play the unseen ones; test images never take part.
+        """Draw class folds from the training images.
 
-        The folds that came with the data come first; more are drawn from the seen classes, at the data set's own ratio
-        of unseen to all classes. A fifth of each remaining class's images is held out to measure the seen side.
+        In each fold, validation classes stand in for unseen classes. The folds that come with the data are used first.
+        Further ones are drawn from the seen classes at the data set's own ratio of unseen to all classes. A fifth of the
+        images of each training class is held out as the fold's test images of seen classes. Test images of the data set are
+        never used.
+
+        Parameters
+        ----------
+        n_folds : int, default=1
+            Number of folds.
+        seed : int, default=0
+            Seed of the drawn classes and of the held-out images.
+
+        Returns
+        -------
+        list of Fold
+            The folds; with more folds, the first ones stay the same.
+
+        Raises
+        ------
+        DataError
+            If a fold has to be drawn and there are fewer than 4 seen classes.
         """
         pairs = [self._listed_pair(k) for k in range(min(n_folds, len(self.validation)))]
         pairs += [self._drawn_pair(k, seed) for k in range(len(pairs), n_folds)]
@@ -195,7 +311,7 @@ class ZeroShotDataset:
         if len(self.seen) < 4:
             raise DataError(
                 f"choosing on validation classes needs at least 4 seen classes to hold some out; {self.name} has "
-                f"{len(self.seen)}. Add classes, or train with fixed settings (--select none)."
+                f"{len(self.seen)}. Add classes, or train with fixed hyperparameters (--select none)."
             )
         ratio = len(self.unseen) / (len(self.seen) + len(self.unseen))
         size = int(np.clip(round(ratio * len(self.seen)), 2, len(self.seen) - 2))
@@ -220,17 +336,42 @@ class ZeroShotDataset:
 
 
 def apart(data: Data, hold_out: float, seed: int = 0) -> tuple[Data, Data]:
-    """The data to adapt a model to and the data to measure it on: the same, unless a part of the images is held out."""
-    return cast("tuple[Data, Data]", data.unseen_held_out(hold_out, seed)) if hold_out else (data, data)
+    """Split the images of unseen classes into images to adapt to and held-out images to evaluate on.
 
+    The held-out images are drawn without using labels.
 
-def _held_out(rows: Rows, part: float, seed: int) -> tuple[Rows, Rows]:
-    """Rows to keep, and a part of them to hold out, drawn without a look at labels."""
-    mixed = as_generator(derive_seed(seed, "unseen images held out")).permutation(rows)
-    size = round(part * len(mixed))
+    Parameters
+    ----------
+    data : ZeroShotDataset or Fold
+        The data; of a fold the images of validation classes are split.
+    hold_out : float
+        Share of these images that is held out, between 0 and 1. 0: nothing is held out.
+    seed : int, default=0
+        Seed of the draw.
+
+    Returns
+    -------
+    adapted_to, measured_on : two of the same type as ``data``
+        The data with the images to adapt to and with those held out; ``data`` twice if ``hold_out`` is 0.
+
+    Raises
+    ------
+    DataError
+        If one of the two would have no images.
+    """
+    if not hold_out:
+        return data, data
+    mixed = as_generator(derive_seed(seed, "unseen images held out")).permutation(data.test_unseen.rows)
+    size = round(hold_out * len(mixed))
     if not 0 < size < len(mixed):
         raise DataError(
-            f"to hold out {part:g} of {len(mixed)} images of unseen classes leaves none on one side. Choose a part between 0 "
-            "and 1, and have more images."
+            f"holding out {hold_out:g} of {len(mixed)} images of unseen classes leaves no image to adapt to or none to "
+            "evaluate on. Choose a share between 0 and 1, or add images."
         )
-    return np.sort(mixed[size:]), np.sort(mixed[:size])
+    return _with_unseen(data, np.sort(mixed[size:])), _with_unseen(data, np.sort(mixed[:size]))
+
+
+def _with_unseen(data: Data, rows: Rows) -> Data:
+    if isinstance(data, Fold):
+        return replace(data, test_unseen=replace(data.test_unseen, rows=rows))
+    return replace(data, test_unseen_rows=rows)

@@ -1,32 +1,40 @@
-"""Mistakes a user can mend. Every message names what was wrong, what was found and the next step."""
+"""Errors that a user can fix. Every message names what was found, what was expected and the next step."""
 
 
 class SightUnseenError(Exception):
-    """The root of all errors raised on purpose; the command line prints its message and exits with 2."""
+    """Base class of all errors of this package; the command line prints the message and exits with code 2."""
 
 
 class DataError(SightUnseenError, ValueError):
-    """Features, labels, splits or class vectors that cannot be used as they are."""
+    """Features, labels, splits or class vectors are unusable."""
 
 
 class SettingsError(SightUnseenError, ValueError):
-    """A parameter, preset or option outside what is allowed."""
+    """A hyperparameter, preset or option has a value that is not allowed."""
 
 
 class ModelError(SightUnseenError):
-    """A model folder or checkpoint that is missing, damaged or of another kind."""
+    """A model folder or checkpoint is missing, damaged or of another kind."""
 
 
 class StorageError(SightUnseenError):
-    """A file that could not be written; nothing is left half-written."""
+    """A file could not be written; no partial file is left."""
 
 
 class MissingDependencyError(SightUnseenError, ImportError):
-    """An optional package that this file format or option needs."""
+    """An optional package is not installed, and this file format or option needs it."""
 
 
 class PhotoError(DataError):
-    """A photo that cannot be used; ``reason`` says why in few words, the message also which."""
+    """A photo cannot be used.
+
+    Parameters
+    ----------
+    reason : str
+        Short reason; kept as the attribute ``reason``.
+    path : path-like, default=None
+        The photo; the message then begins with it.
+    """
 
     def __init__(self, reason: str, path: object = None) -> None:
         super().__init__(reason if path is None else f"{path}: {reason}")

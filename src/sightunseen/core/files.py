@@ -1,4 +1,4 @@
-"""Writing files so that a reader never meets half of one: temporary name, fsync, atomic rename."""
+"""Atomic writes of files and folders: temporary name, fsync, rename."""
 
 import hashlib
 import os
@@ -12,14 +12,52 @@ from sightunseen.core.errors import StorageError
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's content, read in blocks."""
+    """SHA-256 of a file's content.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    str
+        The digest in hexadecimal.
+    """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def written_atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; on success it takes that name, on failure it is removed."""
+    """Write a file atomically: a context manager that yields a temporary path to write to.
+
+    On success the temporary file replaces ``path``; on failure it is removed and ``path`` is unchanged. Missing parent
+    folders are created.
+
+    Parameters
+    ----------
+    path : Path
+        The file to write.
+
+    Yields
+    ------
+    Path
+        A temporary file beside ``path``, with the same suffix.
+
+    Raises
+    ------
+    StorageError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with written_atomically(folder / "notes.txt") as temporary:
+    ...     _ = temporary.write_text("done")
+    >>> (folder / "notes.txt").read_text()
+    'done'
+    """
     with _storage_errors(path), _parent_of(path):
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
         os.close(handle)
@@ -35,9 +73,29 @@ def written_atomically(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def folder_written_atomically(path: Path, replaceable: Callable[[Path], bool]) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``path``; an existing ``path`` is replaced only if ``replaceable`` says so."""
+    """Write a folder atomically: a context manager that yields a temporary folder to write to.
+
+    On success the temporary folder becomes ``path``; on failure it is removed and ``path`` is unchanged.
+
+    Parameters
+    ----------
+    path : Path
+        The folder to write.
+    replaceable : callable
+        Called with ``path`` if it exists; returns whether it may be replaced.
+
+    Yields
+    ------
+    Path
+        A temporary folder beside ``path``.
+
+    Raises
+    ------
+    StorageError
+        If ``path`` exists and may not be replaced, or if the folder cannot be written.
+    """
     if path.exists() and not replaceable(path):
-        raise StorageError(f"{path} exists and was not made by sightunseen; it is left alone. Choose another name.")
+        raise StorageError(f"{path} exists and was not made by sightunseen; it is not replaced. Choose another name.")
     with _storage_errors(path), _parent_of(path):
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         try:
@@ -52,7 +110,7 @@ def folder_written_atomically(path: Path, replaceable: Callable[[Path], bool]) -
 
 @contextmanager
 def _parent_of(path: Path) -> Iterator[None]:
-    """Make the folder that ``path`` goes into; where that was for nothing, take it away again."""
+    """Create the parent folders of ``path``; remove them again on failure."""
     made = [folder for folder in path.parents if not folder.exists()]  # the innermost first
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -68,7 +126,7 @@ def _swap_in(temporary: Path, path: Path) -> None:
     if not path.exists():
         os.rename(temporary, path)
         return
-    # A folder cannot be renamed over a full one: the old one steps aside first and comes back if the new one fails.
+    # A folder cannot be renamed over a non-empty one: the old one is moved aside, and back if the second rename fails.
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent)) / path.name
     try:
         os.rename(path, aside)
@@ -77,7 +135,7 @@ def _swap_in(temporary: Path, path: Path) -> None:
     finally:
         if aside.exists() and not path.exists():
             os.rename(aside, path)
-        with suppress(OSError):  # not empty only where the old folder could neither be replaced nor put back
+        with suppress(OSError):  # not empty only if the old folder could neither be replaced nor moved back
             aside.parent.rmdir()
 
 
@@ -99,5 +157,5 @@ def _storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(
-            f"could not write {path}: {reason}. Nothing was changed there. Free some space or choose another place."
+            f"could not write {path}: {reason}. Nothing was changed. Free some space or choose another folder."
         ) from error

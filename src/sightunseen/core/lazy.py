@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used, so that importing the package imports nothing heavy."""
+"""Lazy imports: names of a package that are imported at first use, so that importing the package is cheap."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -6,7 +6,20 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package whose names live in these modules of it."""
+    """Build the ``__getattr__`` of a package whose public names are imported at first use.
+
+    Parameters
+    ----------
+    package : str
+        The package, ``__name__``.
+    homes : mapping of str to str
+        The submodule that defines each public name.
+
+    Returns
+    -------
+    callable
+        The package's ``__getattr__``.
+    """
 
     def attribute(name: str) -> Any:
         if name not in homes:

@@ -1,4 +1,4 @@
-"""Scores as linear maps of features, in plain numpy: of a fixed list of classes, and as they are made of class vectors."""
+"""Linear classifiers in plain numpy: for a fixed list of classes, and as a function of class vectors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,33 +9,69 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.class_table import Labels
 from sightunseen.core.errors import DataError, ModelError, SettingsError
 from sightunseen.core.files import written_atomically
 
-SMALLEST_LENGTH = 1e-12  # what shorter lengths count as: nothing is divided by zero
-
-Floats = NDArray[np.float32]
+SMALLEST_LENGTH = 1e-12  # lower bound of vector lengths, against division by zero
 
 
 @dataclass(frozen=True)
 class Linear:
-    """The scores of a fixed list of classes: x . w + b for images x, (x - shift) * factor where the model scales features.
+    """Linear classifiers of a fixed list of classes: scores are ``x . w + b`` for preprocessed features ``x``.
 
-    Where ``root`` holds, x is of square roots, with the sign of what they are of; where ``normalise`` holds, it then has the
-    length one.
+    Parameters
+    ----------
+    labels : ndarray of shape (c,)
+        The classes.
+    weights : ndarray of float32 of shape (c, d)
+        One weight vector per class.
+    bias : ndarray of float32 of shape (c,)
+        Bias of each class; the seen-class bias of calibrated stacking is part of it.
+    normalise : bool
+        Whether features are L2-normalised, after all other preprocessing.
+    shift, factor : ndarray of float32 of shape (d,), default=None
+        If given, features are first scaled: ``(x - shift) * factor``.
+    root : bool, default=False
+        Whether the signed square root is taken of the scaled features.
+
+    Examples
+    --------
+    >>> eye = np.eye(2, dtype=np.float32)
+    >>> linear = Linear(np.array(["cat", "dog"]), eye, np.zeros(2, np.float32), normalise=True)
+    >>> linear.scores([[3.0, 4.0]])
+    array([[0.6, 0.8]], dtype=float32)
+    >>> linear.predict([[3.0, 4.0]]).tolist()
+    ['dog']
     """
 
-    labels: Labels  # (c,)
-    weights: Floats  # (c, d)
-    bias: Floats  # (c,)
+    labels: Labels
+    weights: Floats
+    bias: Floats
     normalise: bool
-    shift: Floats | None = None  # (d,)
-    factor: Floats | None = None  # (d,)
+    shift: Floats | None = None
+    factor: Floats | None = None
     root: bool = False
 
     def scores(self, X: ArrayLike) -> Floats:
-        """Scores of features: (n, d) -> (n, c), one column a label."""
+        """Score every class for every image.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features, not yet preprocessed.
+
+        Returns
+        -------
+        ndarray of float32 of shape (n, c)
+            Scores, one column per label.
+
+        Raises
+        ------
+        DataError
+            If the features have another shape.
+        """
         features = np.asarray(X, dtype=np.float32)
         if features.ndim != 2 or features.shape[1] != self.weights.shape[1]:
             raise DataError(f"features must be a table with {self.weights.shape[1]} columns; got shape {features.shape}.")
@@ -49,13 +85,37 @@ class Linear:
         return np.asarray(scores + self.bias)
 
     def predict(self, X: ArrayLike) -> Labels:
-        """The best class of each image: (n, d) -> (n,) labels."""
+        """Predict the class with the best score.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features, not yet preprocessed.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Predicted labels.
+        """
         return np.asarray(self.labels[self.scores(X).argmax(axis=1)])
 
     def save(self, path: str | Path) -> None:
-        """Write an ``.npz`` file with one array a field; a field that is None is left out."""
+        """Write the classifiers to an ``.npz`` file with one array per field; fields that are None are left out.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; its name must end in ``.npz``.
+
+        Raises
+        ------
+        SettingsError
+            If the name has another ending.
+        StorageError
+            If the file cannot be written.
+        """
         if Path(path).suffix != ".npz":
-            raise SettingsError(f"linear classifiers are written as .npz; got {path}.")
+            raise SettingsError(f"the file name of linear classifiers must end in .npz; got {path}.")
         arrays: dict[str, Any] = {name: value for name, value in vars(self).items() if value is not None}
         arrays["labels"] = np.array(self.labels.tolist())  # an array of Python objects would be pickled
         with written_atomically(Path(path)) as temporary:
@@ -63,7 +123,23 @@ class Linear:
 
     @classmethod
     def load(cls, path: str | Path) -> "Linear":
-        """Read what :meth:`save` wrote."""
+        """Read classifiers that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Linear
+            The classifiers.
+
+        Raises
+        ------
+        ModelError
+            If the file is missing or is not such a file.
+        """
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
                 arrays: dict[str, Any] = dict(content)
@@ -74,14 +150,35 @@ class Linear:
 
 @dataclass(frozen=True)
 class Layer:
-    """(c, k) -> (c, m): values W' + b, and nothing below zero where ``rectify`` holds."""
+    """A fully connected layer, ``V W' + b``, optionally followed by a ReLU.
 
-    weights: NDArray[Any]  # (m, k)
-    bias: NDArray[Any] | None = None  # (m,)
+    Parameters
+    ----------
+    weights : ndarray of shape (m, k)
+        The matrix W.
+    bias : ndarray of shape (m,), default=None
+        The bias b.
+    rectify : bool, default=False
+        Whether a ReLU follows.
+    """
+
+    weights: NDArray[Any]
+    bias: NDArray[Any] | None = None
     rectify: bool = False
 
     def __call__(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Apply it."""
+        """Apply the layer.
+
+        Parameters
+        ----------
+        values : ndarray of shape (c, k)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (c, m)
+            Outputs.
+        """
         values = values @ self.weights.T
         if self.bias is not None:
             values = values + self.bias
@@ -90,27 +187,52 @@ class Layer:
 
 @dataclass(frozen=True)
 class ClassifierMap:
-    """How a method makes linear classifiers of class vectors: layers give w, and a similarity compares images x with it.
+    """Map from class vectors to linear classifiers: layers generate w, and a similarity compares images x with w.
 
-    ``dot``: x . w; ``cosine``: scale * cos(x, w); ``distance``: -||x - w||^2 up to ||x||^2, that is x . 2w - ||w||^2.
+    Parameters
+    ----------
+    layers : tuple of callable
+        Applied in turn to the class vectors: (c, a) -> (c, k).
+    similarity : {"dot", "cosine", "distance"}, default="dot"
+        ``dot``: x . w; ``cosine``: scale * cos(x, w); ``distance``: -||x - w||^2 without the term ||x||^2, which is the
+        same for all classes: x . 2w - ||w||^2.
+    scale : float, default=1.0
+        Factor of the cosine.
+    learned : ndarray of shape (s, k), default=None
+        Classifiers of the seen classes, if they were learned separately from the layers.
+    projection : ndarray of shape (k, d), default=None
+        Projects the images to the space of w. None: k = d.
     """
 
     layers: tuple[Callable[[NDArray[Any]], NDArray[Any]], ...]
     similarity: str = "dot"
-    scale: float = 1.0  # of the cosine
-    learned: NDArray[Any] | None = None  # (s, d): the w of seen classes, where they were learned beside the layers
-    projection: NDArray[Any] | None = None  # (k, d): what images go through before they are compared with w, then (c, k)
+    scale: float = 1.0
+    learned: NDArray[Any] | None = None
+    projection: NDArray[Any] | None = None
 
-    def __call__(self, vectors: NDArray[Any], places: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Weights (c, d) and bias (c,) of classes with scaled vectors (c, a).
+    def __call__(self, vectors: NDArray[Any], seen_indices: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Make classifiers of class vectors.
 
-        ``places`` (c,) are those among the seen classes, or -1.
+        Parameters
+        ----------
+        vectors : ndarray of shape (c, a)
+            Scaled class vectors.
+        seen_indices : ndarray of int of shape (c,)
+            Index of each class among the seen classes; -1 for an unseen class.
+
+        Returns
+        -------
+        weights : ndarray of float32 of shape (c, d)
+            One weight vector per class.
+        bias : ndarray of float32 of shape (c,)
+            Bias of each class.
         """
         classifiers = vectors.astype(np.float64)
         for layer in self.layers:
             classifiers = layer(classifiers)
         if self.learned is not None:
-            classifiers[places >= 0] = self.learned[places[places >= 0]]
+            seen = seen_indices >= 0
+            classifiers[seen] = self.learned[seen_indices[seen]]
         if self.similarity == "cosine":
             classifiers = self.scale * classifiers / _lengths(classifiers)
         bias = np.zeros(len(classifiers))
@@ -122,7 +244,23 @@ class ClassifierMap:
 
 
 def signed_root(values: NDArray[Any]) -> NDArray[Any]:
-    """The square roots of sizes, with the sign of what they are of."""
+    """Signed square root, ``sign(v) * sqrt(|v|)``, element by element.
+
+    Parameters
+    ----------
+    values : ndarray
+        Values of any shape.
+
+    Returns
+    -------
+    ndarray of the same shape
+        The signed square roots.
+
+    Examples
+    --------
+    >>> signed_root(np.array([4.0, -9.0])).tolist()
+    [2.0, -3.0]
+    """
     return np.asarray(np.sign(values) * np.sqrt(np.abs(values)))
 
 

@@ -1,4 +1,4 @@
-"""The field's metrics: per-class accuracy, harmonic mean, the seen-unseen curve with its area, and calibration error."""
+"""Metrics: per-class accuracy, harmonic mean, seen-unseen curve and its area (AUSUC), expected calibration error."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,13 +6,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sightunseen.core.arrays import Doubles
 from sightunseen.core.errors import DataError
-
-Floats = NDArray[np.float64]
 
 
 def accuracy_by_class(y_true: ArrayLike, y_pred: ArrayLike) -> dict[Any, float]:
-    """The part of each true class's samples that was predicted right, by label."""
+    """Accuracy of each true class.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels.
+    y_pred : array-like of shape (n,)
+        Predicted labels.
+
+    Returns
+    -------
+    dict of label to float
+        Share of the images of each true class that are predicted correctly.
+
+    Raises
+    ------
+    DataError
+        If there are no labels, or if the two differ in shape.
+
+    Examples
+    --------
+    >>> accuracy_by_class(["a", "a", "b"], ["a", "b", "b"])
+    {'a': 0.5, 'b': 1.0}
+    """
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     if y_true.shape != y_pred.shape or y_true.ndim != 1 or y_true.size == 0:
         raise DataError(
@@ -24,8 +46,27 @@ def accuracy_by_class(y_true: ArrayLike, y_pred: ArrayLike) -> dict[Any, float]:
 
 
 def per_class_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Mean class accuracy: every class counts the same, however many images it has.
+    """Mean of the accuracies of all true classes; each class has the same weight.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels.
+    y_pred : array-like of shape (n,)
+        Predicted labels.
+
+    Returns
+    -------
+    float
+        The mean, between 0 and 1.
+
+    Raises
+    ------
+    DataError
+        If there are no labels, or if the two differ in shape.
+
+    Examples
+    --------
     >>> per_class_accuracy(["a", "a", "a", "b"], ["a", "a", "a", "a"])
     0.5
     """
@@ -33,34 +74,94 @@ def per_class_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 def harmonic_mean(unseen: float, seen: float) -> float:
-    """H = 2US / (U + S), zero where both are."""
+    """Harmonic mean H = 2US / (U + S) of two accuracies.
+
+    Parameters
+    ----------
+    unseen, seen : float
+        Accuracy U on unseen and S on seen classes, as fractions or in percent.
+
+    Returns
+    -------
+    float
+        Their harmonic mean; 0 if both are 0.
+
+    Examples
+    --------
+    >>> harmonic_mean(60, 30)
+    40.0
+    """
     total = unseen + seen
     return 2 * unseen * seen / total if total > 0 else 0.0
 
 
+def class_weights(truth: NDArray[Any]) -> Doubles:
+    """Weights of images under which all classes have the same total weight.
+
+    Parameters
+    ----------
+    truth : ndarray of shape (n,)
+        Labels of the images.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Weights that sum to one.
+    """
+    labels, position, counts = np.unique(truth, return_inverse=True, return_counts=True)
+    return np.asarray(1.0 / (counts[position] * len(labels)))
+
+
 @dataclass(frozen=True)
 class SeenUnseenCurve:
-    """Accuracy on seen and unseen classes as ``bonus`` is added to the scores of all unseen classes.
+    """Accuracy on seen and unseen classes as a function of a bonus on the scores of all unseen classes.
 
-    Point k holds for every bonus between ``bonus[k]`` and ``bonus[k + 1]``; ``bonus[0]`` is minus infinity.
+    The bonus is the seen-class bias of calibrated stacking (Chao et al., ECCV 2016): adding it to the unseen classes is the
+    same as subtracting it from the seen ones. Point k holds for bonuses above ``bonus[k]`` up to ``bonus[k + 1]``.
+
+    Parameters
+    ----------
+    bonus : ndarray of shape (k,)
+        Rising; the first one is minus infinity.
+    unseen : ndarray of shape (k,)
+        Per-class accuracy U on unseen classes, never falling.
+    seen : ndarray of shape (k,)
+        Per-class accuracy S on seen classes, never rising.
     """
 
-    bonus: Floats  # (k,)
-    unseen: Floats  # (k,) U, rising
-    seen: Floats  # (k,) S, falling
+    bonus: Doubles
+    unseen: Doubles
+    seen: Doubles
 
     @property
     def area(self) -> float:
-        """AUSUC: the area under S as a function of U, by trapezoids."""
+        """AUSUC: area under S as a function of U, by the trapezoidal rule."""
         return float(np.trapezoid(self.seen, self.unseen))
 
     def at(self, bonus: float) -> tuple[float, float]:
-        """(U, S) at this bonus."""
+        """Accuracies at a bonus.
+
+        Parameters
+        ----------
+        bonus : float
+            Added to the scores of all unseen classes.
+
+        Returns
+        -------
+        (float, float)
+            U and S.
+        """
         point = int(np.searchsorted(self.bonus, bonus, side="left")) - 1
         return float(self.unseen[max(point, 0)]), float(self.seen[max(point, 0)])
 
     def best_bonus(self) -> float:
-        """The middle of the interval of bonuses in which H is highest."""
+        """Bonus with the highest harmonic mean of U and S.
+
+        Returns
+        -------
+        float
+            The middle of the interval of best bonuses.
+        """
         total = self.unseen + self.seen
         h = np.divide(2 * self.unseen * self.seen, total, out=np.zeros_like(total), where=total > 0)
         k = int(h.argmax())
@@ -69,14 +170,34 @@ class SeenUnseenCurve:
 
 
 def seen_unseen_curve(scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLike, seen: ArrayLike) -> SeenUnseenCurve:
-    """Sweep the bonus of the unseen classes exactly, through every value at which a prediction changes.
+    """Compute the exact seen-unseen curve, with a point for every bonus at which a prediction changes.
 
     Parameters
     ----------
-    scores : (n, c) scores of the images of seen and unseen classes together.
-    y_true : (n,) their labels.
-    candidates : (c,) the label of each column.
-    seen : the labels of the seen classes.
+    scores : array-like of shape (n, c)
+        Scores of images of seen and unseen classes together.
+    y_true : array-like of shape (n,)
+        Labels of the images.
+    candidates : array-like of shape (c,)
+        Label of each column.
+    seen : array-like of shape (s,)
+        Labels of the seen classes.
+
+    Returns
+    -------
+    SeenUnseenCurve
+        The curve.
+
+    Raises
+    ------
+    DataError
+        If the scores are not finite or of another shape, or if images or candidates are all seen or all unseen.
+
+    Examples
+    --------
+    >>> curve = seen_unseen_curve([[3, 1], [5, 1]], ["okapi", "cat"], ["cat", "okapi"], seen=["cat"])
+    >>> curve.area, curve.best_bonus(), curve.at(3)
+    (1.0, 3.0, (1.0, 1.0))
     """
     scores = np.asarray(scores, dtype=np.float64)
     y_true, candidates = np.asarray(y_true), np.asarray(candidates)
@@ -91,9 +212,10 @@ def seen_unseen_curve(scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLik
 
     best_seen, seen_right = _best(scores[:, column_seen], candidates[column_seen], y_true)
     best_unseen, unseen_right = _best(scores[:, ~column_seen], candidates[~column_seen], y_true)
-    # An image goes over to the unseen classes once the bonus exceeds its margin.
-    margin = best_seen - best_unseen
-    weight = _class_balanced_weights(y_true, image_seen)
+    margin = best_seen - best_unseen  # an unseen class is predicted once the bonus exceeds it
+    weight = np.empty(len(y_true))
+    for side in (image_seen, ~image_seen):
+        weight[side] = class_weights(y_true[side])
 
     order = np.argsort(margin, kind="stable")
     gained = np.where(unseen_right & ~image_seen, weight, 0.0)[order]
@@ -106,62 +228,89 @@ def seen_unseen_curve(scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLik
     return SeenUnseenCurve(bonus, unseen, seen_part)
 
 
-def ausuc(scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLike, seen: ArrayLike) -> float:
-    """The area under the seen-unseen curve."""
-    return seen_unseen_curve(scores, y_true, candidates, seen).area
+def _best(scores: Doubles, labels: NDArray[Any], y_true: NDArray[Any]) -> tuple[Doubles, NDArray[np.bool_]]:
+    """Best score of each image, and whether it belongs to the true class."""
+    column = scores.argmax(axis=1)
+    return scores[np.arange(len(scores)), column], labels[column] == y_true
 
 
 @dataclass(frozen=True)
 class Bin:
-    """The images whose confidence is above ``lower`` and at most ``upper``."""
+    """Images whose confidence is above ``lower`` and at most ``upper``.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Bounds of the confidence.
+    images : int
+        Number of images.
+    confidence : float
+        Mean confidence.
+    accuracy : float
+        Share of the images that are predicted correctly.
+    """
 
     lower: float
     upper: float
     images: int
-    confidence: float  # their mean
-    accuracy: float  # the share of them that is right
+    confidence: float
+    accuracy: float
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """Confidence against accuracy, for the bins that hold images."""
+    """Reliability diagram: accuracy as a function of confidence.
+
+    Parameters
+    ----------
+    bins : tuple of Bin
+        The bins that contain images, by rising confidence.
+    """
 
     bins: tuple[Bin, ...]
 
     @property
     def error(self) -> float:
-        """The expected calibration error (Guo et al., ICML 2017, Eq. 3): the mean gap of the bins, weighted by images."""
+        """Expected calibration error (Guo et al., ICML 2017, Eq. 3): mean gap of the bins, weighted by images."""
         gaps = sum(part.images * abs(part.accuracy - part.confidence) for part in self.bins)
         return gaps / sum(part.images for part in self.bins)
 
 
 def reliability(confidence: ArrayLike, right: ArrayLike, n_bins: int = 10) -> Reliability:
-    """Sort images into ``n_bins`` bins of confidence, equally wide between 0 and 1.
+    """Group images by the confidence of their predictions.
 
-    ``confidence`` (n,) is that of the answers, ``right`` (n,) says which of them are.
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Probability of the predicted class, between 0 and 1.
+    right : array-like of bool of shape (n,)
+        Whether the prediction is correct.
+    n_bins : int, default=10
+        Number of bins of equal width between 0 and 1.
+
+    Returns
+    -------
+    Reliability
+        The bins that contain images.
+
+    Raises
+    ------
+    DataError
+        If there are no images.
+
+    Examples
+    --------
+    >>> round(reliability([0.9, 0.9, 0.6, 0.6], [True, True, True, False]).error, 3)
+    0.1
     """
     confidence, right = np.asarray(confidence, dtype=np.float64), np.asarray(right)
     if not len(confidence):
-        raise DataError("there are no images to measure confidence on. Ask the model about at least one.")
+        raise DataError("the calibration error needs at least one image; got none. Give images with known labels.")
     edges = np.arange(n_bins + 1) / n_bins
-    place = np.digitize(confidence, edges[1:-1], right=True)  # (n,)
+    bin_of = np.digitize(confidence, edges[1:-1], right=True)  # (n,)
     bins = []
-    for number in np.unique(place).tolist():
-        inside = place == number
-        numbers = float(confidence[inside].mean()), float(right[inside].mean())
-        bins.append(Bin(float(edges[number]), float(edges[number + 1]), int(inside.sum()), *numbers))
+    for k in np.unique(bin_of).tolist():
+        inside = bin_of == k
+        means = float(confidence[inside].mean()), float(right[inside].mean())
+        bins.append(Bin(float(edges[k]), float(edges[k + 1]), int(inside.sum()), *means))
     return Reliability(tuple(bins))
-
-
-def _best(scores: Floats, labels: NDArray[Any], y_true: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:
-    column = scores.argmax(axis=1)
-    return scores[np.arange(len(scores)), column], labels[column] == y_true
-
-
-def _class_balanced_weights(y_true: NDArray[Any], image_seen: NDArray[np.bool_]) -> Floats:
-    """Weights under which a sum over images is a mean over classes, on each side of the seen-unseen divide."""
-    labels, position, counts = np.unique(y_true, return_inverse=True, return_counts=True)
-    class_seen = np.zeros(len(labels), dtype=bool)
-    class_seen[position] = image_seen
-    classes_on_side = np.where(class_seen, class_seen.sum(), (~class_seen).sum())
-    return np.asarray(1.0 / (counts * classes_on_side)[position])

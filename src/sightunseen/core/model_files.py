@@ -1,7 +1,7 @@
-"""A model is a folder: ``model.json`` (what it is), ``weights.safetensors`` (its arrays), ``record.json`` (its run).
+"""Read and write model folders: ``model.json`` (description), ``weights.safetensors`` (arrays), ``record.json`` (run record).
 
-No pickle is ever loaded. The SHA-256 of the weights stands in ``model.json`` and that of ``model.json``'s own content
-beside it, so a changed byte is found before it can change an answer. The record is sealed in the same way.
+No pickle is ever loaded. ``model.json`` contains the SHA-256 of the other two files and of its own content, so every changed
+byte is detected before the model is used.
 """
 
 import hashlib
@@ -28,7 +28,19 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """The content of a model folder: the method's name, its plain settings and tables, its arrays and its record."""
+    """Content of a model folder.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    content : mapping
+        Hyperparameters, class table and other plain values, as JSON.
+    arrays : mapping of str to ndarray
+        The weights.
+    record : RunRecord, default=None
+        Record of the run that made the model.
+    """
 
     method: str
     content: Mapping[str, Any]
@@ -36,13 +48,21 @@ class ModelFiles:
     record: RunRecord | None = None
 
 
-def is_model_folder(path: Path) -> bool:
-    """Whether this folder looks like a model's."""
-    return (path / "model.json").is_file()
-
-
 def was_written_here(path: Path) -> bool:
-    """Whether this folder holds a model of ours, whole or not; TensorFlow.js, too, calls a file ``model.json``."""
+    """Test whether a folder is a model folder of this package, complete or not.
+
+    The format entry is checked because other programs, such as TensorFlow.js, also write a ``model.json``.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+
+    Returns
+    -------
+    bool
+        Whether its ``model.json`` has the format of this package.
+    """
     try:
         return bool(json.loads((path / "model.json").read_text("utf-8"))["format"] == FORMAT)
     except (OSError, ValueError, KeyError, TypeError):
@@ -50,7 +70,22 @@ def was_written_here(path: Path) -> bool:
 
 
 def write_model(path: Path, files: ModelFiles) -> None:
-    """Write a model folder in one atomic step; an earlier model of that name is replaced, anything else is refused."""
+    """Write a model folder atomically.
+
+    Parameters
+    ----------
+    path : Path
+        The folder. An earlier model is replaced; any other folder or file is not.
+    files : ModelFiles
+        What to write.
+
+    Raises
+    ------
+    StorageError
+        If ``path`` exists and is not a model folder, or if it cannot be written.
+    ValueError
+        If the content has no JSON form, such as NaN.
+    """
     weights = save_tensors({name: np.asarray(array, order="C") for name, array in files.arrays.items()})
     record = None if files.record is None else files.record.to_json()
     description = {
@@ -61,7 +96,7 @@ def write_model(path: Path, files: ModelFiles) -> None:
         "record_sha256": None if record is None else hashlib.sha256(record.encode()).hexdigest(),
         "content": files.content,
     }
-    description = json.loads(json.dumps(description, allow_nan=False))  # keys as they will be read back
+    description = json.loads(json.dumps(description, allow_nan=False))  # all keys as text, as they will be read back
     sealed = {"sha256": _seal(description), **description}
     with folder_written_atomically(path, replaceable=was_written_here) as folder:
         (folder / "model.json").write_text(json.dumps(sealed, indent=2, ensure_ascii=False, allow_nan=False), "utf-8")
@@ -71,35 +106,48 @@ def write_model(path: Path, files: ModelFiles) -> None:
 
 
 def read_model(path: Path) -> ModelFiles:
-    """Read and verify a model folder."""
+    """Read a model folder and verify its checksums.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+
+    Returns
+    -------
+    ModelFiles
+        Its content.
+
+    Raises
+    ------
+    ModelError
+        If the folder is missing, incomplete, damaged or of another format version.
+    """
     if not path.is_dir():
         raise ModelError(f"there is no model folder at {path}. Train one with: sightunseen train DATA --out {path}")
-    if not is_model_folder(path):
-        raise ModelError(f"{path} is not a model folder: it has no model.json. Was it the folder of the data?")
+    if not (path / "model.json").is_file():
+        raise ModelError(f"{path} is not a model folder: it has no model.json. Give the folder that --out named in training.")
     description = _read_description(path / "model.json")
-    try:
-        weights = (path / "weights.safetensors").read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path} has no readable weights.safetensors: {error.strerror}. Copy the whole folder.") from error
-    if hashlib.sha256(weights).hexdigest() != description["weights_sha256"]:
-        raise _damaged(path / "weights.safetensors")
+    weights = _read_checked(path / "weights.safetensors", description["weights_sha256"])
     try:
         arrays = load_tensors(weights)
     except SafetensorError as error:
         raise _damaged(path / "weights.safetensors") from error
-    return ModelFiles(description["method"], description["content"], arrays, _read_record(path, description["record_sha256"]))
+    record, checksum = None, description["record_sha256"]
+    if checksum is not None:
+        record = RunRecord.from_json(_read_checked(path / "record.json", checksum).decode("utf-8"))
+    return ModelFiles(description["method"], description["content"], arrays, record)
 
 
-def _read_record(path: Path, fingerprint: str | None) -> RunRecord | None:
-    if fingerprint is None:
-        return None
+def _read_checked(path: Path, checksum: str) -> bytes:
+    """Read a file and compare its SHA-256."""
     try:
-        content = (path / "record.json").read_bytes()
+        content = path.read_bytes()
     except OSError as error:
-        raise ModelError(f"{path} has no readable record.json: {error.strerror}. Copy the whole folder.") from error
-    if hashlib.sha256(content).hexdigest() != fingerprint:
-        raise _damaged(path / "record.json")
-    return RunRecord.from_json(content.decode("utf-8"))
+        raise ModelError(f"{path.parent} has no readable {path.name}: {error.strerror}. Copy the whole folder.") from error
+    if hashlib.sha256(content).hexdigest() != checksum:
+        raise _damaged(path)
+    return content
 
 
 def _read_description(path: Path) -> dict[str, Any]:
@@ -111,7 +159,7 @@ def _read_description(path: Path) -> dict[str, Any]:
         raise _damaged(path)
     if sealed.get("format_version") != FORMAT_VERSION:
         raise ModelError(
-            f"{path.parent} is a model of format {sealed.get('format_version')}; this sightunseen reads format "
+            f"{path.parent} is a model of format {sealed.get('format_version')}; this version of sightunseen reads format "
             f"{FORMAT_VERSION}. Install the release that wrote it, or train again."
         )
     description = {key: value for key, value in sealed.items() if key != "sha256"}
@@ -126,5 +174,5 @@ def _seal(description: Mapping[str, Any]) -> str:
 
 def _damaged(path: Path) -> ModelError:
     return ModelError(
-        f"{path} was changed or damaged after it was written; it is not loaded. Copy the model folder again, or train again."
+        f"{path} was changed or damaged after it was written and is not loaded. Copy the model folder again, or train again."
     )

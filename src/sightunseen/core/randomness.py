@@ -1,46 +1,84 @@
-"""Randomness is an argument: every random choice has a name, and its seed follows from one number and that name."""
+"""Reproducible randomness: every random choice has a name, and its seed is derived from one seed and that name."""
 
 import hashlib
 from typing import Any
 
 import numpy as np
 
-# SplitMix64 (Steele, Lea & Flood 2014), its constants written as the signed numbers that torch and numpy count in.
+# Constants of SplitMix64 (Steele, Lea & Flood, 2014), as the signed 64-bit integers of torch and numpy.
 GAMMA = 0x9E3779B97F4A7C15 - (1 << 64)
 FIRST_FACTOR = 0xBF58476D1CE4E5B9 - (1 << 64)
 SECOND_FACTOR = 0x94D049BB133111EB - (1 << 64)
 
 
 def derive_seed(seed: int, *names: object) -> int:
-    """A 63-bit seed for the choice called ``names``, independent of every other name.
+    """Derive the seed of a named random choice.
 
-    >>> derive_seed(0, "tasks", 3) == derive_seed(0, "tasks", 3)
+    Parameters
+    ----------
+    seed : int
+        Seed of the run.
+    *names : object
+        Name of the choice, such as ``"held out", 3``.
+
+    Returns
+    -------
+    int
+        A 63-bit seed; different names give independent seeds.
+
+    Examples
+    --------
+    >>> derive_seed(0, "episodes", 3) == derive_seed(0, "episodes", 3)
     True
-    >>> derive_seed(0, "tasks", 3) == derive_seed(0, "tasks", 4)
+    >>> derive_seed(0, "episodes", 3) == derive_seed(0, "episodes", 4)
     False
     """
-    # Escaped, so that ("a/b",) and ("a", "b") are different names.
+    # Slashes are escaped, so that ("a/b",) and ("a", "b") are different names.
     parts = [str(name).replace("\\", "\\\\").replace("/", "\\/") for name in (seed, *names)]
     text = "/".join(parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def as_generator(seed: int) -> np.random.Generator:
-    """The numpy generator of a seed."""
+    """Make a numpy random generator.
+
+    Parameters
+    ----------
+    seed : int
+        Its seed.
+
+    Returns
+    -------
+    numpy.random.Generator
+        The generator.
+    """
     return np.random.default_rng(seed)
 
 
-def splitmix(seed: int, places: Any) -> Any:
-    """The numbers of a stream at these places, any of them without those before: integers below 2**63.
+def splitmix(seed: int, positions: Any) -> Any:
+    """Random integers at given positions of the SplitMix64 stream of a seed.
 
-    ``places`` is an int64 array of numpy or torch, on any device; the same places hold the same numbers everywhere.
+    The generator is counter-based: a number depends on the seed and its position alone, so no earlier number has to be drawn.
+    Numpy and torch give the same numbers on every device.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the stream.
+    positions : numpy or torch array of int64
+        Positions in the stream, from 0.
+
+    Returns
+    -------
+    array of int64, of the same kind and shape
+        Integers from 0 to 2**63 - 1.
     """
-    z = seed + (places + 1) * GAMMA
+    z = seed + (positions + 1) * GAMMA
     z = (z ^ _shifted(z, 30)) * FIRST_FACTOR
     z = (z ^ _shifted(z, 27)) * SECOND_FACTOR
-    return _shifted(z ^ _shifted(z, 31), 1)  # the highest 63 bits, so that no number is negative
+    return _shifted(z ^ _shifted(z, 31), 1)  # the upper 63 bits: never negative
 
 
 def _shifted(z: Any, bits: int) -> Any:
-    """Shift to the right and fill with zeros; the operator alone would fill with the sign."""
+    """Logical shift to the right; ``>>`` alone is arithmetic and fills with the sign bit."""
     return (z >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,4 +1,4 @@
-"""The run record: what was run, on which data, how it was chosen, and what came out. Plain JSON, versioned."""
+"""Run records: method, data, selection and results of a run, as versioned JSON."""
 
 import json
 import platform
@@ -12,38 +12,120 @@ from sightunseen._version import __version__
 from sightunseen.core.errors import ModelError
 
 RECORD_VERSION = 2
-READABLE = (1, 2)  # version 1 had no seeds and no engine
+READABLE = (1, 2)  # version 1 has no ``seeds`` and no ``engine``
+
+
+def versions_in_use() -> dict[str, str]:
+    """Versions of Python and of the packages that influence results.
+
+    Returns
+    -------
+    dict of str to str
+        Version by package; "not installed" for a missing one.
+    """
+    found = {"python": platform.python_version(), "sightunseen": __version__}
+    for package in ("torch", "numpy", "scikit-learn"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run. Every field is JSON; ``results`` are in percent."""
+    """Record of one run; every field has a JSON form.
 
-    kind: str  # train, adapt, evaluate, demo
+    Parameters
+    ----------
+    kind : str
+        ``train``, ``adapt``, ``evaluate`` or ``demo``.
+    method : str
+        Name of the method.
+    settings : mapping
+        Hyperparameters of the model, chosen ones included.
+    seed : int
+        Seed of the run.
+    protocol : str
+        ``honest``, or ``paper`` if anything was selected on test data.
+    data : mapping
+        Name, fingerprints, loading options and sizes of the data.
+    selection : mapping, default={}
+        What was tried and chosen, and by which criterion.
+    findings : tuple of mapping, default=()
+        Findings of the split doctor other than PASS, and whether they were repaired.
+    results : mapping, default={}
+        Test results in percent.
+    seeds : mapping, default={}
+        Results of each seed, with mean and standard deviation, if there were several.
+    history : tuple of mapping, default=()
+        Losses along training, or one entry per round of adaptation.
+    parent : mapping, default=None
+        Record of the model that was adapted.
+    engine : str, default=""
+        Device and precision of gradient training.
+    wall_seconds : float, default=0.0
+        Duration of the run.
+    created : str, default=now
+        Time in UTC, ISO 8601.
+    versions : mapping of str to str
+        Versions of Python and of the main packages.
+    record_version : int
+        Version of this format.
+    """
+
+    kind: str
     method: str
     settings: Mapping[str, Any]
     seed: int
-    protocol: str  # honest or paper
-    data: Mapping[str, Any]  # name, fingerprints, how it was loaded, sizes
-    selection: Mapping[str, Any] = field(default_factory=dict)  # how the settings were chosen, on what
-    findings: tuple[Mapping[str, Any], ...] = ()  # what the split doctor said other than PASS, and what was repaired
+    protocol: str
+    data: Mapping[str, Any]
+    selection: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[Mapping[str, Any], ...] = ()
     results: Mapping[str, Any] = field(default_factory=dict)
-    seeds: Mapping[str, Any] = field(default_factory=dict)  # where several were run: the results of each, mean and std
-    history: tuple[Mapping[str, Any], ...] = ()  # round by round, or point by point along training
-    parent: Mapping[str, Any] | None = None  # the record of the model this one was made from
-    engine: str = ""  # what took the steps, and in which precision
+    seeds: Mapping[str, Any] = field(default_factory=dict)
+    history: tuple[Mapping[str, Any], ...] = ()
+    parent: Mapping[str, Any] | None = None
+    engine: str = ""
     wall_seconds: float = 0.0
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    versions: Mapping[str, str] = field(default_factory=lambda: versions_in_use())
+    versions: Mapping[str, str] = field(default_factory=versions_in_use)
     record_version: int = RECORD_VERSION
 
     def to_json(self) -> str:
-        """The record as indented JSON with sorted keys."""
+        """Format the record as indented JSON with sorted keys.
+
+        Returns
+        -------
+        str
+            The JSON text.
+
+        Raises
+        ------
+        ValueError
+            If a value has no JSON form, such as NaN.
+        """
         return json.dumps(asdict(self), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> "RunRecord":
-        """Read a record; one of a later version, or with unknown parts, is refused."""
+        """Parse a record.
+
+        Parameters
+        ----------
+        text : str
+            JSON text that :meth:`to_json` made.
+
+        Returns
+        -------
+        RunRecord
+            The record.
+
+        Raises
+        ------
+        ModelError
+            If the text is not a record, is of another version, or lacks or adds fields.
+        """
         try:
             content = json.loads(text)
             found = content.get("record_version")
@@ -51,7 +133,7 @@ class RunRecord:
             raise ModelError(f"this is not a run record: {error}") from error
         if found not in READABLE:
             raise ModelError(
-                f"run record of version {found}; this sightunseen reads {' and '.join(map(str, READABLE))}. "
+                f"run record of version {found}; this version of sightunseen reads {' and '.join(map(str, READABLE))}. "
                 "Install a matching release."
             )
         try:
@@ -60,14 +142,3 @@ class RunRecord:
             return cls(**content)
         except (KeyError, TypeError) as error:
             raise ModelError(f"the run record is damaged: {error}") from error
-
-
-def versions_in_use() -> dict[str, str]:
-    """The versions of Python and of the packages that decide the numbers."""
-    found = {"python": platform.python_version(), "sightunseen": __version__}
-    for package in ("torch", "numpy", "scikit-learn"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found

@@ -1,4 +1,4 @@
-"""Files in, data sets out."""
+"""Reading data sets: benchmark folders, tables of features and lists of photos."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,48 @@ def open_data(
     semantics: str | None = None,
     classes: str | Path | None = None,
 ) -> ZeroShotDataset:
-    """Open whatever a path leads to: a benchmark folder, a folder with ``features.*`` and ``classes.*``, or a table file."""
+    """Open a data set from a file or folder; the format is detected from the path.
+
+    Parameters
+    ----------
+    path : str or Path
+        A benchmark folder (see :func:`~sightunseen.data.gbu.load_gbu`), a folder with ``features.*`` and ``classes.*``, or
+        a table of features (see :func:`~sightunseen.data.table_files.load_tables`).
+    features : str, optional
+        Name of the feature file of a benchmark folder. The default is ``res101``.
+    splits : str, optional
+        Name of the split file of a benchmark folder. The default is ``att_splits``.
+    semantics : str, optional
+        Class vectors to use. The default is ``att`` for a benchmark folder and ``auto`` for tables.
+    classes : str or Path, optional
+        Table of classes. The default is the file ``classes.*`` in the folder.
+
+    Returns
+    -------
+    ZeroShotDataset
+        The data set.
+
+    Raises
+    ------
+    DataError
+        If the path does not exist or holds no data set.
+    SettingsError
+        If ``features`` or ``splits`` is given for data other than a benchmark folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from sightunseen.data import open_data
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(
+    ...         f"{folder}/features.npz", X=np.eye(3), y=["cat", "dog", "owl"], split=["train", "train", "test_unseen"],
+    ...         class_labels=["cat", "dog", "owl"], class_vectors=[[4, 0], [4, 1], [2, 0]],
+    ...     )
+    ...     data = open_data(folder)
+    >>> data.seen.tolist(), data.unseen.tolist()
+    (['cat', 'dog'], ['owl'])
+    """
     path = Path(path)
     if is_gbu_folder(path):
         return load_gbu(path, features or FEATURES, splits or SPLITS, semantics or SEMANTICS)
@@ -31,18 +72,18 @@ def open_data(
         raise SettingsError(
             f"{given} would be a file of a benchmark folder, which {path} is not. Leave --features and --splits out."
         )
-    return _load_tables(path, classes, semantics or "auto")
+    if not path.is_dir():
+        return load_tables(path, classes, semantics or "auto")
+    table = _first_file(path, "features", TABLE_ENDINGS)
+    if table is None:
+        raise DataError(
+            f"{path} holds neither a benchmark's *_splits.mat nor a features.npz, features.parquet or features.csv. "
+            "See 'Your own data' in the README for the two tables that are needed."
+        )
+    classes = classes or _first_file(path, "classes", (*TABLE_ENDINGS, ".json"))
+    return replace(load_tables(table, classes, semantics or "auto"), name=path.resolve().name)
 
 
-def _load_tables(path: Path, classes: str | Path | None, semantics: str) -> ZeroShotDataset:
-    if path.is_dir():
-        tables = [path / f"features{ending}" for ending in TABLE_ENDINGS if (path / f"features{ending}").is_file()]
-        if not tables:
-            raise DataError(
-                f"{path} holds neither a benchmark's *_splits.mat nor a features.npz, features.parquet or features.csv. "
-                "See 'Your own data' in the README for the two tables that are needed."
-            )
-        beside = [path / f"classes{ending}" for ending in (*TABLE_ENDINGS, ".json")]
-        found = classes or next((file for file in beside if file.is_file()), None)
-        return replace(load_tables(tables[0], found, semantics), name=path.resolve().name)
-    return load_tables(path, classes, semantics)
+def _first_file(folder: Path, stem: str, endings: tuple[str, ...]) -> Path | None:
+    files = (folder / f"{stem}{ending}" for ending in endings)
+    return next((file for file in files if file.is_file()), None)

@@ -1,4 +1,4 @@
-"""A file of classes (``.csv``, ``.parquet``, ``.json``), read as it stands: names, attributes, descriptions, or all of them."""
+"""Reader of class files (``.csv``, ``.parquet``, ``.json``) with names and optionally attributes and descriptions."""
 
 import json
 from pathlib import Path
@@ -20,11 +20,25 @@ JSON_FORMS = (
 
 
 def read_class_file(path: str | Path) -> ClassDescriptions:
-    """What a file says of its classes.
+    """Read the names, attributes and descriptions of classes.
 
-    A ``.csv`` or ``.parquet`` has a column ``class``; a column of numbers is an attribute, a column of text called
-    ``description`` (or ``text``) describes the classes. A ``.json`` is ``{label: [numbers]}``, ``{label: "description"}``,
-    ``{label: {attribute: number, ..., "description": "..."}}``, or a list of such objects with ``"class"``.
+    Parameters
+    ----------
+    path : str or Path
+        A ``.csv`` or ``.parquet`` with a column ``class``. Every numeric column is an attribute; a text column called
+        ``description`` (or ``text``) describes the classes. Or a ``.json`` with ``{label: [numbers]}``,
+        ``{label: "description"}``, ``{label: {attribute: number, ..., "description": "..."}}``, or a list of such objects
+        with ``"class"``.
+
+    Returns
+    -------
+    ClassDescriptions
+        The content of the file.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, names no class, or has columns that are neither numbers nor descriptions.
     """
     path = Path(path)
     if path.suffix == ".json":
@@ -67,7 +81,7 @@ def _of_lists(content: dict[str, list[Any]], path: Path) -> ClassDescriptions:
     columns = [_numbers(np.array(column, dtype=object)) for column in zip(*content.values(), strict=True)]
     values = [column for column in columns if column is not None]
     if not values or len(values) < len(columns):
-        raise DataError(f"{path} must hold {JSON_FORMS}; found a list without numbers, or with something else in it.")
+        raise DataError(f"{path} must hold {JSON_FORMS}; found an empty list, or one with entries that are not numbers.")
     return ClassDescriptions(tuple(content), values=np.column_stack(values))
 
 
@@ -77,19 +91,23 @@ def _of_columns(columns: Columns, path: Path) -> ClassDescriptions:
         raise DataError(f"{path} has no column 'class' with the labels; it has {few(columns)}.")
     labels = columns.pop(found)
     if not len(labels):
-        raise DataError(f"{path} holds no class: there is nothing below its heading. Write one line a class.")
+        raise DataError(f"{path} holds no class: it is empty below the header. Write one line per class.")
     nameless = [row for row, label in enumerate(labels.tolist(), 1) if label is None or not str(label).strip()]
     if nameless:
         raise DataError(f"{path} has a class without a name: row {nameless[0]}. Write its name under '{found}'.")
     numbers = {name: _numbers(column) for name, column in columns.items()}
-    attributes = {name: array for name, array in numbers.items() if array is not None and not _is_blank_text(name, array)}
+    attributes = {
+        name: array
+        for name, array in numbers.items()
+        if array is not None and not (name in DESCRIPTION_COLUMNS and np.isnan(array).all())  # blank descriptions
+    }
     texts = [name for name in columns if name not in attributes]
     described = next((name for name in DESCRIPTION_COLUMNS if name in texts), None)
     others = [name for name in texts if name != described]
     if others:
         raise DataError(
-            f"{path}: every column beside 'class' must be a number, one column an attribute, or be the one text called "
-            f"'description'; found {few(others)}. Rename, remove, or turn into numbers."
+            f"{path}: every column beside 'class' must be numeric (one attribute per column) or be the text column "
+            f"'description'; found {few(others)}. Rename, remove or encode such columns as numbers."
         )
     return ClassDescriptions(
         tuple(str(label) for label in labels.tolist()),
@@ -100,22 +118,18 @@ def _of_columns(columns: Columns, path: Path) -> ClassDescriptions:
 
 
 def _numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
-    """The column as numbers, NaN where nothing stands; None for a column of something else."""
+    """The column as numbers, with NaN for missing values; None if it holds anything else."""
     values = column.tolist()
     if not all(value is None or isinstance(value, (bool, int, float)) for value in values):
         return None
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _is_blank_text(name: str, numbers: NDArray[np.float64]) -> bool:
-    return name in DESCRIPTION_COLUMNS and bool(np.isnan(numbers).all())
-
-
 def _texts(column: NDArray[Any], name: str, path: Path) -> tuple[str | None, ...] | None:
-    """Descriptions, None for a blank one; None where all are blank."""
+    """The descriptions, with None for a blank one; None if all are blank."""
     values = column.tolist()
-    strange = [value for value in values if value is not None and not isinstance(value, str)]
-    if strange:
-        raise DataError(f"{path}: '{name}' must be text for every class; found {strange[0]!r}. Put it into quotation marks.")
-    texts = tuple(value.strip() or None if value is not None else None for value in values)
+    invalid = [value for value in values if value is not None and not isinstance(value, str)]
+    if invalid:
+        raise DataError(f"{path}: '{name}' must be text for every class; found {invalid[0]!r}. Put it into quotation marks.")
+    texts = tuple((value or "").strip() or None for value in values)
     return texts if any(texts) else None

@@ -1,4 +1,4 @@
-"""Columns of a table file by name (``.npz``, ``.csv``, ``.parquet``), and what readers of tables share."""
+"""Columns of table files (``.npz``, ``.csv``, ``.parquet``) by name, and helpers shared by the readers of tables."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,15 +16,33 @@ Columns = dict[str, NDArray[Any]]
 
 
 def read_columns(path: Path, long_texts: bool = False) -> Columns:
-    """The columns of a table, or the arrays of a ``.npz``; with ``long_texts`` a text may go on over several lines."""
+    """Read the columns of a table, or the arrays of a ``.npz``.
+
+    Parameters
+    ----------
+    path : Path
+        File that ends in ``.npz``, ``.csv`` or ``.parquet``.
+    long_texts : bool, default=False
+        Whether a quoted text in a ``.csv`` may contain line breaks.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_rows, ...)
+        The columns by name.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, damaged or of another format, or if a column name is repeated.
+    """
     if path.suffix == ".npz":
         return opened(path, lambda: _read_npz(path))
     if path.suffix == ".csv":
         from pyarrow import csv
 
-        # Left to guess, pyarrow reads the label 007 as the number 7.
+        # pyarrow's type inference would read the label 007 as the number 7.
         as_text = csv.ConvertOptions(column_types=dict.fromkeys((*LABEL_COLUMNS[:2], "split", *NAME_COLUMNS), "string"))
-        lines = csv.ParseOptions(newlines_in_values=long_texts)  # always allowed, it would slow down large tables
+        lines = csv.ParseOptions(newlines_in_values=long_texts)  # optional, because it slows down large tables
         return opened(path, lambda: _columns(csv.read_csv(path, parse_options=lines, convert_options=as_text), path))
     if path.suffix == ".parquet":
         from pyarrow import parquet
@@ -34,29 +52,46 @@ def read_columns(path: Path, long_texts: bool = False) -> Columns:
 
 
 def opened(path: Path, read: Callable[[], T]) -> T:
-    """What ``read`` makes of a file; a file that is missing or cannot be read is an error that names it."""
+    """Return ``read()``, with every failure turned into a ``DataError`` that names the file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    read : callable
+        Function without arguments that reads it.
+
+    Returns
+    -------
+    object
+        The return value of ``read``.
+
+    Raises
+    ------
+    DataError
+        If the file is missing or ``read`` fails.
+    """
     if not path.is_file():
         raise DataError(f"there is no file {path}.")
     try:
         return read()
     except DataError:
         raise
-    except Exception as error:  # each format's reader has its own exceptions
+    except Exception as error:  # every format's reader has its own exceptions
         raise DataError(f"{path} cannot be read ({type(error).__name__}: {error}). Write it again.") from error
 
 
 def first(columns: Columns, names: tuple[str, ...]) -> NDArray[Any] | None:
-    """The first of these columns that is there."""
+    """Return the first of the named columns that exists, or None."""
     return next((columns[name] for name in names if name in columns), None)
 
 
-def as_text(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels as text, so that a label in a .csv is the same as in a .npz."""
-    return labels.astype(str)
-
-
 def few(names: Any, most: int = 8) -> str:
-    """The first of a list's names, for a message."""
+    """Join the first ``most`` names for an error message.
+
+    >>> few(["a", "b", "c"], most=2)
+    'a, b, ...'
+    """
     listed = [str(name) for name in names]
     return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
 

@@ -1,4 +1,4 @@
-"""A cache of converted files, keyed by content: arrays as ``.npy``, opened memory-mapped, so the second load costs nothing.
+"""Cache of converted files, keyed by content: arrays as ``.npy``, which open memory-mapped.
 
 The folder (``SIGHTUNSEEN_CACHE``, else ``~/.cache/sightunseen``) can be deleted at any time.
 """
@@ -9,6 +9,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +20,42 @@ from sightunseen.core.errors import StorageError
 from sightunseen.core.files import folder_written_atomically, sha256_of, written_atomically
 
 CONTENTS = "contents.json"  # the names of an entry's arrays
-LAYOUT = "2"  # part of every key; raised when the arrays made from a file change
-RACY_SECONDS = 2.0  # a file changed this shortly before it was read may change again without a new time stamp
+LAYOUT = "2"  # part of every key; increase it when the conversion of a file changes
+RACY_SECONDS = 2.0  # a file modified this recently may change again without a new time stamp
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 def cache_folder() -> Path:
-    """Where converted files are kept."""
+    """Return the folder of the cache."""
     chosen = os.environ.get("SIGHTUNSEEN_CACHE")
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "sightunseen"
 
 
 def cached_arrays(path: Path, convert: Callable[[Path], Arrays]) -> tuple[Arrays, str]:
-    """The arrays that ``convert`` makes of a file, and the file's fingerprint (SHA-256 of its content)."""
+    """Convert a file to arrays, or load the arrays of an earlier conversion of the same content.
+
+    Warns if the cache cannot be written.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    convert : callable
+        Function from the path to arrays by name. The function's name is part of the cache key.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+        The arrays, memory-mapped where the cache can be used.
+    fingerprint : str
+        SHA-256 of the file's content.
+    """
     fingerprint = content_fingerprint(path)
     folder = cache_folder() / f"{fingerprint[:32]}-{convert.__name__}-{LAYOUT}"
-    opened = _opened(folder)
-    if opened is not None:
-        return opened, fingerprint
+    entry = _load_entry(folder)
+    if entry is not None:
+        return entry, fingerprint
     arrays = convert(path)
     try:
         with folder_written_atomically(folder, replaceable=lambda _: True) as temporary:
@@ -47,11 +65,11 @@ def cached_arrays(path: Path, convert: Callable[[Path], Arrays]) -> tuple[Arrays
     except StorageError as error:
         warnings.warn(f"the cache cannot be used, loading will stay slow: {error}", stacklevel=2)
         return arrays, fingerprint
-    return _opened(folder) or arrays, fingerprint
+    return _load_entry(folder) or arrays, fingerprint
 
 
-def _opened(folder: Path) -> Arrays | None:
-    """The arrays of an entry, memory-mapped; None where it is not there or not whole."""
+def _load_entry(folder: Path) -> Arrays | None:
+    """The arrays of an entry, memory-mapped; None if the entry does not exist or is incomplete."""
     try:
         names = json.loads((folder / CONTENTS).read_text("utf-8"))
         return {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
@@ -60,22 +78,28 @@ def _opened(folder: Path) -> Arrays | None:
 
 
 def content_fingerprint(path: Path) -> str:
-    """The SHA-256 of a file; remembered while its size and time stamp stay the same."""
+    """Compute the SHA-256 of a file; the result is cached while the file's size and time stamp stay the same.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    str
+        Hexadecimal digest.
+    """
     status = path.stat()
-    place = str(path.resolve())
-    signature = [place, status.st_size, status.st_mtime_ns]
-    note = cache_folder() / "known" / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.json"
-    try:
+    resolved = str(path.resolve())
+    signature = [resolved, status.st_size, status.st_mtime_ns]
+    note = cache_folder() / "known" / f"{hashlib.sha256(resolved.encode()).hexdigest()[:32]}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):  # no entry yet, or a damaged one
         known = json.loads(note.read_text("utf-8"))
         if known["signature"] == signature:
             return str(known["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # not known yet, or not readable: hash it
     fingerprint = sha256_of(path)
     if time.time() - status.st_mtime > RACY_SECONDS:
-        try:
-            with written_atomically(note) as temporary:
-                temporary.write_text(json.dumps({"signature": signature, "sha256": fingerprint}), "utf-8")
-        except StorageError:
-            pass  # a cache that cannot be written only costs time
+        with suppress(StorageError), written_atomically(note) as temporary:  # without the entry, only time is lost
+            temporary.write_text(json.dumps({"signature": signature, "sha256": fingerprint}), "utf-8")
     return fingerprint

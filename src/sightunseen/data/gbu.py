@@ -1,4 +1,4 @@
-"""The benchmark's folder (Xian et al., "The good, the bad and the ugly"; ``xlsa17/data/<DATASET>``)."""
+"""Benchmark folders ``xlsa17/data/<DATASET>`` (Xian et al., "Zero-shot learning: the good, the bad and the ugly")."""
 
 import re
 from collections.abc import Mapping
@@ -16,27 +16,53 @@ from sightunseen.data.content_cache import cached_arrays
 from sightunseen.data.matfiles import read_mat
 from sightunseen.semantics.class_vectors import join_vectors
 
-FEATURES, SPLITS, SEMANTICS = "res101", "att_splits", "att"  # as the benchmark calls its own
+FEATURES, SPLITS, SEMANTICS = "res101", "att_splits", "att"  # names of the published files and vectors
 PARTS = ("trainval_loc", "test_seen_loc", "test_unseen_loc")
 Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class GBUFiles:
-    """The content of the files as it is, before anything is taken for granted. Indices count from one."""
+    """Content of a benchmark folder as stored, before validation. Indices count from one.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    features_name, splits_name : str
+        Names of the feature and split files, without ``.mat``.
+    semantics : str
+        Name of the class vectors to use, a key of ``vectors``.
+    features : ndarray of shape (n, d)
+        Features of the images.
+    labels : ndarray of shape (m,)
+        Rows of the class list, from one.
+    splits : dict of str to ndarray
+        Arrays of the split file.
+    vectors : dict of str to ndarray of shape (c, a)
+        Class vectors by name.
+    class_names : tuple of str
+        Labels in the order of the class list.
+    listed_classes : tuple of str or None
+        Lines of ``allclasses.txt``.
+    sources : dict of str to str
+        SHA-256 of each file that was read.
+    image_names : ndarray of shape (n,), optional
+        Paths of the images.
+    """
 
     folder: Path
     features_name: str
     splits_name: str
     semantics: str
-    features: NDArray[Any]  # (n, d)
-    labels: NDArray[Any]  # (m,) rows of the class list, from one
-    image_names: NDArray[Any] | None
+    features: NDArray[Any]
+    labels: NDArray[Any]
     splits: Arrays
-    vectors: Mapping[str, NDArray[np.float64]]  # semantics' name -> (c, a)
+    vectors: Mapping[str, NDArray[np.float64]]
     class_names: tuple[str, ...]
     listed_classes: tuple[str, ...] | None
     sources: Mapping[str, str]
+    image_names: NDArray[Any] | None = None
 
 
 def load_gbu(folder: str | Path, features: str = FEATURES, splits: str = SPLITS, semantics: str = SEMANTICS) -> ZeroShotDataset:
@@ -44,29 +70,66 @@ def load_gbu(folder: str | Path, features: str = FEATURES, splits: str = SPLITS,
 
     Parameters
     ----------
-    folder : such as ``xlsa17/data/CUB``.
-    features : the feature file's name, without ``.mat``.
-    splits : the split file's name, without ``.mat``.
-    semantics : ``att``, ``original_att``, or ``FILE:KEY`` for the class vectors in another file, such as ``sent_splits:att``;
-        several side by side as in ``att*0.5+sent_splits:att``, where attributes vary half as much as sentences.
+    folder : str or Path
+        The folder, such as ``xlsa17/data/CUB``.
+    features : str, default="res101"
+        Name of the feature file, without ``.mat``.
+    splits : str, default="att_splits"
+        Name of the split file, without ``.mat``.
+    semantics : str, default="att"
+        Class vectors to use: ``att``, ``original_att``, or ``FILE:KEY`` for those of another file, such as
+        ``sent_splits:att``. Several kinds are concatenated with ``+`` and weighted with ``*``: in
+        ``att*0.5+sent_splits:att`` the attributes have half the spread of the sentence vectors.
+
+    Returns
+    -------
+    ZeroShotDataset
+        The data set, with features in single precision.
+
+    Raises
+    ------
+    DataError
+        If a file is missing, damaged, or inconsistent with the others.
+
+    Examples
+    --------
+    >>> data = load_gbu("xlsa17/data/CUB", semantics="sent_splits:att")  # doctest: +SKIP
+    >>> len(data.seen), len(data.unseen)  # doctest: +SKIP
+    (150, 50)
     """
     return as_dataset(read_gbu(folder, features, splits, semantics))
 
 
 def is_gbu_folder(folder: Path) -> bool:
-    """Whether a folder looks like the benchmark's."""
+    """Return whether a folder holds a split file of the benchmark."""
     return folder.is_dir() and any(folder.glob("*splits*.mat"))
 
 
 def read_gbu(folder: str | Path, features: str = FEATURES, splits: str = SPLITS, semantics: str = SEMANTICS) -> GBUFiles:
-    """Read the files without judging them; what is missing is said."""
+    """Read the files of a benchmark folder without validating their content.
+
+    Parameters
+    ----------
+    folder, features, splits, semantics
+        See :func:`load_gbu`.
+
+    Returns
+    -------
+    GBUFiles
+        The content of the files.
+
+    Raises
+    ------
+    DataError
+        If a file, or the class vectors that ``semantics`` names, is missing.
+    """
     folder, features, splits = Path(folder), features.removesuffix(".mat"), splits.removesuffix(".mat")
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}. Download xlsa17.zip and give the path to one of xlsa17/data/*.")
     split_path = _existing(folder, splits, "split", "*splits*.mat")
     feature_path = _existing(folder, features, "feature", "*.mat", leave_out="splits")
     split_arrays, split_print = cached_arrays(split_path, split_file)
-    feature_arrays, feature_print = cached_arrays(feature_path, feature_file)
+    images, feature_print = cached_arrays(feature_path, feature_file)
     names = _class_names(folder, split_arrays)
     sources = {feature_path.name: feature_print, split_path.name: split_print}
     vectors = {key: split_arrays[key] for key in ("att", "original_att") if key in split_arrays}
@@ -90,19 +153,33 @@ def read_gbu(folder: str | Path, features: str = FEATURES, splits: str = SPLITS,
         features,
         splits,
         semantics,
-        feature_arrays["features"],
-        feature_arrays["labels"],
-        feature_arrays.get("image_names"),
-        split_arrays,
-        vectors,
-        names,
-        _lines(folder / "allclasses.txt"),
-        sources,
+        splits=split_arrays,
+        vectors=vectors,
+        class_names=names,
+        listed_classes=_lines(folder / "allclasses.txt"),
+        sources=sources,
+        **images,
     )
 
 
 def as_dataset(files: GBUFiles) -> ZeroShotDataset:
-    """The data set that the files describe; content that cannot be one is an error."""
+    """Build the data set from the files of a benchmark folder.
+
+    Parameters
+    ----------
+    files : GBUFiles
+        Result of :func:`read_gbu`.
+
+    Returns
+    -------
+    ZeroShotDataset
+        The data set.
+
+    Raises
+    ------
+    DataError
+        If labels or split indices are out of range.
+    """
     given = np.asarray(files.labels)
     if not (np.isfinite(given).all() and (given == np.round(given)).all()):
         raise DataError(f"{files.features_name}.mat: labels must be whole numbers, rows of the class list from one.")
@@ -138,14 +215,31 @@ def as_dataset(files: GBUFiles) -> ZeroShotDataset:
 
 
 def feature_file(path: Path) -> dict[str, NDArray[Any]]:
-    """A feature file as arrays: features (n, d) in single precision, labels (n,), image names (n,) where there are any."""
+    """Read a feature file.
+
+    Parameters
+    ----------
+    path : Path
+        The ``.mat`` file.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``features`` of shape (n, d) in single precision, ``labels`` of shape (n,) and, if present, ``image_names`` of
+        shape (n,).
+
+    Raises
+    ------
+    DataError
+        If features or labels are missing or not numeric.
+    """
     content = read_mat(path)
     for key in ("features", "labels"):
         if key not in content:
             raise DataError(f"{path} has no '{key}'; it has {', '.join(content) or 'nothing'}. Is it the feature file?")
         if not np.issubdtype(content[key].dtype, np.number):
             raise DataError(f"{path}: '{key}' must be numbers; got {content[key].dtype}. Write the file again.")
-    # Images are columns in the files, rows everywhere else.
+    # Images are columns in the files and rows everywhere else.
     arrays = {"features": content["features"].T.astype(np.float32), "labels": content["labels"].ravel()}
     if "image_files" in content:
         arrays["image_names"] = content["image_files"].ravel()
@@ -153,7 +247,24 @@ def feature_file(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def split_file(path: Path) -> dict[str, NDArray[Any]]:
-    """A split file as arrays: indices (n,) as they are, class vectors (c, a), class names (c,) where there are any."""
+    """Read a split file.
+
+    Parameters
+    ----------
+    path : Path
+        The ``.mat`` file.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Indices ``*_loc``, which count from one, class vectors ``att`` and ``original_att`` of shape (c, a) and, if
+        present, ``class_names`` of shape (c,).
+
+    Raises
+    ------
+    DataError
+        If the file has no class vectors.
+    """
     content = read_mat(path)
     if "att" not in content:
         raise DataError(f"{path} has no 'att'; it has {', '.join(content) or 'nothing'}. Is it a split file?")
@@ -170,15 +281,14 @@ def _existing(folder: Path, name: str, role: str, pattern: str, leave_out: str =
         return path
     there = sorted(file.stem for file in folder.glob(pattern) if leave_out not in file.name)
     if there:
-        option = {"feature": "--features", "split": "--splits"}.get(role, f"--{role}")
-        remedy = f"It has {', '.join(there)}: choose with {option}."
+        remedy = f"It has {', '.join(there)}: choose with --{role.removesuffix('s')}s."
     else:
-        remedy = "It has none of that kind: it comes with xlsa17.zip, or from your own extraction."
+        remedy = "It has none of that kind: use the one in xlsa17.zip, or extract your own features."
     raise DataError(f"the {role} file {path.name} is missing in {folder}. {remedy}")
 
 
 def _parts_of(semantics: str) -> list[tuple[str, float]]:
-    """The kinds of class vectors asked for, each with its weight: ``att*0.5+sent_splits:att``."""
+    """Parse ``att*0.5+sent_splits:att`` into the names of class vectors and their weights."""
     parts = []
     for text in semantics.split("+"):
         name, sign, weight = text.strip().partition("*")
@@ -212,7 +322,7 @@ def _class_names(folder: Path, splits: Arrays) -> tuple[str, ...]:
 
 
 def _in_order_of(names: tuple[str, ...], arrays: Arrays, key: str, path: Path) -> NDArray[np.float64]:
-    """Class vectors of another file in the order of ``names``: by label where it has labels."""
+    """Class vectors of another file in the order of ``names``: matched by label if the file has labels."""
     if key not in arrays:
         raise DataError(
             f"{path} has no class vectors called '{key}'; it has att{', original_att' * ('original_att' in arrays)}."
@@ -229,24 +339,16 @@ def _in_order_of(names: tuple[str, ...], arrays: Arrays, key: str, path: Path) -
 
 
 def _attribute_names(files: GBUFiles) -> dict[str, list[str]]:
-    for file in ("attributes.txt", "predicates.txt"):
-        lines = _lines(files.folder / file)
-        if lines is None:
-            continue
-        # The lines are numbered: "1 has_bill_shape::dagger".
-        names = [re.sub(r"^\s*\d+\s+", "", line) for line in lines]
-        return {
-            kind: names
-            for kind in ("att", "original_att")
-            if kind in files.vectors and files.vectors[kind].shape[1] == len(names)
-        }
-    return {}
+    lines = _lines(files.folder / "attributes.txt") or _lines(files.folder / "predicates.txt") or ()
+    names = [re.sub(r"^\s*\d+\s+", "", line) for line in lines]  # the lines are numbered: "1 has_bill_shape::dagger"
+    fitting = {kind for kind, vectors in files.vectors.items() if vectors.shape[1] == len(names)}
+    return {kind: names for kind in ("att", "original_att") if kind in fitting}
 
 
 def _validation_pairs(
     files: GBUFiles, labels: Labels, listed: Mapping[str, Rows | None], seen: Labels
 ) -> tuple[tuple[Labels, Labels], ...]:
-    """Pairs of training and validation classes: of ``train_loc``/``val_loc`` first, then of the class lists 1 to 3."""
+    """Pairs of training and validation classes, from ``train_loc``/``val_loc`` and from the class lists 1 to 3."""
     pairs = []
     if listed["train_loc"] is not None and listed["val_loc"] is not None:
         pairs.append((np.unique(labels[listed["train_loc"]]), np.unique(labels[listed["val_loc"]])))

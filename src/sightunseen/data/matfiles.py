@@ -1,4 +1,4 @@
-"""MATLAB files of both kinds: up to v7.2 through scipy, v7.3 (which is HDF5) through h5py."""
+"""Reader of MATLAB files: up to v7.2 with scipy, v7.3 (HDF5) with h5py."""
 
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,26 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def read_mat(path: Path) -> Arrays:
-    """All variables of a file as arrays; lists of strings become string arrays."""
-    from scipy.io import loadmat  # 0.1 s to import, and not needed when the cache answers
+    """Read all variables of a MATLAB file.
+
+    Parameters
+    ----------
+    path : Path
+        The ``.mat`` file, of any version.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The variables by name. Cell arrays of strings become string arrays.
+
+    Raises
+    ------
+    DataError
+        If the file is truncated or not a MATLAB file.
+    MissingDependencyError
+        If the file is of version 7.3 and h5py is not installed.
+    """
+    from scipy.io import loadmat  # imported here: takes 0.1 s and is not needed when the arrays are cached
 
     try:
         content = loadmat(path)
@@ -21,10 +39,10 @@ def read_mat(path: Path) -> Arrays:
         return _read_hdf5(path)
     except FileNotFoundError:
         raise
-    except Exception as error:  # scipy raises what its parser trips over
+    except Exception as error:  # scipy's parser raises many exception types on damaged files
         raise DataError(
             f"{path} cannot be read as a MATLAB file ({type(error).__name__}: {error}). "
-            "It may be cut short: compare its size with the original and download it again."
+            "It may be truncated: compare its size with the original and download it again."
         ) from error
     return {name: _plain(value) for name, value in content.items() if not name.startswith("__")}
 
@@ -56,4 +74,4 @@ def _from_hdf5(file: Any, node: Any) -> NDArray[Any]:
         # A cell array: references to arrays of UTF-16 code units.
         units = [np.ravel(file[cell][()]).astype("<u2") for cell in np.ravel(node[()])]
         return np.array([text.tobytes().decode("utf-16-le") for text in units])
-    return np.asarray(node[()]).T  # HDF5 keeps MATLAB's arrays transposed
+    return np.asarray(node[()]).T  # MATLAB stores arrays transposed in HDF5

@@ -1,4 +1,4 @@
-"""Paints one thing of a drawn world: shapes of a colour and a pattern before a background, no two photos alike."""
+"""Synthetic photos of one class: coloured, patterned shapes in front of a background, with random variation."""
 
 import math
 from collections.abc import Callable
@@ -16,13 +16,27 @@ if TYPE_CHECKING:
 Pixels = NDArray[np.float64]  # (h, w, 3) from 0 to 255
 Points = list[tuple[float, float]]
 
-FINER = 2  # things are painted at this times their size, so that edges are smooth
-INK, PAINT = (25.0, 25.0, 30.0), (245.0, 243.0, 238.0)  # of outlines, and between the stripes and dots of a pattern
+FINER = 2  # oversampling, for smooth edges
+INK, PAINT = (25.0, 25.0, 30.0), (245.0, 243.0, 238.0)  # colours of outlines, and between the stripes or dots of a pattern
 
 
 @dataclass(frozen=True)
 class Thing:
-    """A class of a drawn world: a value for each attribute."""
+    """A class of synthetic photos, defined by one value per attribute.
+
+    Parameters
+    ----------
+    shape, colour, pattern, number, size, background : str
+        Keys of ``SHAPES``, ``COLOURS``, ``PATTERNS``, ``NUMBERS``, ``SIZES`` and ``BACKGROUNDS``.
+
+    Examples
+    --------
+    >>> thing = Thing("star", "red", "striped", "two", "large", "wooden")
+    >>> thing.name
+    'red-striped-star'
+    >>> thing.description
+    'two large red striped stars on a wooden background'
+    """
 
     shape: str
     colour: str
@@ -33,24 +47,44 @@ class Thing:
 
     @property
     def name(self) -> str:
-        """Such as ``red-striped-star``."""
+        """Label, such as ``red-striped-star``."""
         return f"{self.colour}-{self.pattern}-{self.shape}"
 
     @property
     def description(self) -> str:
-        """Such as ``two large red striped stars on a wooden background``."""
+        """Sentence, such as ``two large red striped stars on a wooden background``."""
         plural = "" if self.number == "one" else "es" if self.shape.endswith("s") else "s"
         of_what = f"{self.number} {self.size} {self.colour} {self.pattern} {self.shape}{plural}"
         return f"{of_what} on a {self.background} background"
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """Such as ``("shape: star", "colour: red", ...)``."""
+        """Names of the attributes, such as ``("shape: star", "colour: red", ...)``."""
         return tuple(f"{field.name}: {getattr(self, field.name)}" for field in fields(self))
 
 
 def paint(thing: Thing, rng: np.random.Generator, size: int) -> "Image":
-    """A photo of a thing, ``size`` pixels square: place, angle, shade, light, sharpness and grain are drawn from ``rng``."""
+    """Draw a synthetic photo of a class.
+
+    Parameters
+    ----------
+    thing : Thing
+        The class.
+    rng : numpy.random.Generator
+        Source of the random position, angle, shade, light, sharpness and noise.
+    size : int
+        Width and height in pixels.
+
+    Returns
+    -------
+    PIL.Image.Image
+        The photo, in RGB.
+
+    Raises
+    ------
+    MissingDependencyError
+        If Pillow is not installed.
+    """
     try:
         from PIL import Image, ImageDraw, ImageFilter
     except ImportError as error:
@@ -59,7 +93,7 @@ def paint(thing: Thing, rng: np.random.Generator, size: int) -> "Image":
     picture = Image.fromarray(_bytes(BACKGROUNDS[thing.background](size, rng))).resize((side, side))
     radius = SIZES[thing.size] * side
     shade = np.array(COLOURS[thing.colour]) * rng.uniform(0.85, 1.1) + rng.normal(0, 10, 3)
-    for x, y in _indices(NUMBERS[thing.number], radius / side, rng) * side:
+    for x, y in _centres(NUMBERS[thing.number], radius / side, rng) * side:
         reach = math.ceil(radius * 1.2)
         angle, own = rng.uniform(-0.5, 0.5), radius * rng.uniform(0.85, 1.1)
         ink, mask = Image.new("L", (2 * reach, 2 * reach)), Image.new("L", (2 * reach, 2 * reach))
@@ -75,13 +109,13 @@ def paint(thing: Thing, rng: np.random.Generator, size: int) -> "Image":
     return Image.fromarray(_bytes(_lit(np.asarray(small, dtype=np.float64), rng)))
 
 
-def _indices(number: int, radius: float, rng: np.random.Generator) -> Pixels:
-    """Centres (number, 2) between 0 and 1: inside the photo, and apart from each other."""
+def _centres(number: int, radius: float, rng: np.random.Generator) -> Pixels:
+    """Centres of shapes, (number, 2) between 0 and 1, such that the shapes are inside the photo and do not overlap."""
     while True:
-        places = rng.uniform(0.08 + radius, 0.92 - radius, (number, 2))
-        apart = np.linalg.norm(places[:, None] - places, axis=2) + 9 * np.eye(number)
-        if apart.min() > 2.1 * radius:
-            return np.asarray(places)
+        centres = rng.uniform(0.08 + radius, 0.92 - radius, (number, 2))
+        distances = np.linalg.norm(centres[:, None] - centres, axis=2) + 9 * np.eye(number)
+        if distances.min() > 2.1 * radius:
+            return np.asarray(centres)
 
 
 def _turned(outline: Points, angle: float, radius: float, reach: int) -> Points:
@@ -90,7 +124,7 @@ def _turned(outline: Points, angle: float, radius: float, reach: int) -> Points:
 
 
 def _filling(pattern: str, shade: Pixels, angle: float, radius: float, reach: int) -> Pixels:
-    """The colour and between it, where the pattern says so, white: (2 reach, 2 reach, 3)."""
+    """The shade, interrupted by white according to the pattern: (2 reach, 2 reach, 3)."""
     y, x = (np.mgrid[: 2 * reach, : 2 * reach] - reach) / radius
     cos, sin = math.cos(angle), math.sin(angle)
     coloured = PATTERNS[pattern](cos * x + sin * y, cos * y - sin * x)
@@ -98,7 +132,7 @@ def _filling(pattern: str, shade: Pixels, angle: float, radius: float, reach: in
 
 
 def _lit(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    """Light from one side, and grain."""
+    """Add light from one side, and noise."""
     side = len(pixels)
     y, x = np.mgrid[:side, :side] / side - 0.5
     direction = rng.uniform(0, 2 * np.pi)
@@ -111,7 +145,7 @@ def _bytes(pixels: Pixels) -> NDArray[np.uint8]:
 
 
 def _star(corners: int, inner: float) -> Points:
-    """A star; with ``inner`` 1 a polygon, with many corners a circle."""
+    """Outline of a star; a polygon if ``inner`` is 1, which approximates a circle with many corners."""
     angles = np.arange(2 * corners) * np.pi / corners - np.pi / 2
     radii = np.where(np.arange(2 * corners) % 2, inner, 1.0)
     return list(zip((radii * np.cos(angles)).tolist(), (radii * np.sin(angles)).tolist(), strict=True))
@@ -147,7 +181,7 @@ def _planks(side: int, rng: np.random.Generator) -> Pixels:
 
 CROSS = "-0.3 -1 0.3 -1 0.3 -0.3 1 -0.3 1 0.3 0.3 0.3 0.3 1 -0.3 1 -0.3 0.3 -1 0.3 -1 -0.3 -0.3 -0.3"
 
-SHAPES: dict[str, list[Points]] = {  # outlines within a circle of radius 1, downwards positive
+SHAPES: dict[str, list[Points]] = {  # outlines within the unit circle; y points down
     "circle": [_star(24, 1.0)],
     "square": [[(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)]],
     "triangle": [_star(3, 0.5)],
@@ -164,14 +198,14 @@ COLOURS = {
     "blue": (40, 90, 215),
     "purple": (140, 60, 180),
 }
-PATTERNS: dict[str, Callable[[Pixels, Pixels], NDArray[np.bool_]]] = {  # where the colour is, in radii from the centre
+PATTERNS: dict[str, Callable[[Pixels, Pixels], NDArray[np.bool_]]] = {  # where the shape is coloured; coordinates in radii
     "plain": lambda x, y: np.full(x.shape, True),
     "striped": lambda x, y: np.asarray(x / 0.5 % 1 < 0.55),
     "dotted": lambda x, y: np.asarray((x / 0.5 % 1 - 0.5) ** 2 + (y / 0.5 % 1 - 0.5) ** 2 > 0.3**2),
     "checked": lambda x, y: np.asarray((np.floor(x / 0.35) + np.floor(y / 0.35)) % 2 == 0),
 }
 NUMBERS = {"one": 1, "two": 2, "three": 3}
-SIZES = {"small": 0.11, "large": 0.19}  # radius, of the photo's side
+SIZES = {"small": 0.11, "large": 0.19}  # radius, as a fraction of the photo's width
 BACKGROUNDS: dict[str, Callable[[int, np.random.Generator], Pixels]] = {
     "white": _plain_ground(232, 230, 222),
     "black": _plain_ground(38, 38, 44),

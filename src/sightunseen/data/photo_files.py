@@ -1,4 +1,4 @@
-"""Photos: one as upright 8-bit RGB, whatever kind of image file it is, or the reason why it cannot be used."""
+"""Decoder of photos: any supported image file to an upright 8-bit RGB image."""
 
 import io
 import re
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")  # no others are tried: some of Pillow's readers run programs
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")  # no others: some of Pillow's readers run external programs
 MOST_PIXELS = 100_000_000
 MOST_BYTES = 1 << 30
-TURNS = {  # EXIF orientation -> what brings the photo upright
+TURNS = {  # EXIF orientation -> transposition that makes the photo upright
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
     4: "FLIP_TOP_BOTTOM",
@@ -31,10 +31,29 @@ TURNS = {  # EXIF orientation -> what brings the photo upright
 
 
 def read_photo(source: Path | bytes, most_pixels: int = MOST_PIXELS) -> "Image":
-    """A photo, upright and in 8-bit RGB, from a file or its content; a :class:`PhotoError` says why it cannot be used.
+    """Decode a photo to an upright 8-bit RGB image.
 
-    Of an animation it is the first frame; what is transparent is laid on white; deeper greyscale is scaled to 8 bits. The
-    number of pixels is read from the header, before anything is decoded.
+    The first frame of an animation is used, transparency is composed with white, and greyscale of more than 8 bits is
+    scaled to 8 bits.
+
+    Parameters
+    ----------
+    source : Path or bytes
+        The file, or its content.
+    most_pixels : int, default=100_000_000
+        Largest number of pixels. It is compared with the header, before the photo is decoded.
+
+    Returns
+    -------
+    PIL.Image.Image
+        The photo.
+
+    Raises
+    ------
+    PhotoError
+        If the photo is missing, damaged, too large or of an unsupported format.
+    MissingDependencyError
+        If Pillow is not installed.
     """
     path = None if isinstance(source, bytes) else Path(source)
     content = source if isinstance(source, bytes) else content_of(Path(source))
@@ -45,18 +64,34 @@ def read_photo(source: Path | bytes, most_pixels: int = MOST_PIXELS) -> "Image":
         raise
     except PhotoError as error:
         raise PhotoError(error.reason, path) from error
-    except Exception as error:  # each format's reader has its own exceptions
+    except Exception as error:  # every format's decoder has its own exceptions
         reason = "the file is truncated" if "truncated" in str(error).lower() else f"the file is damaged ({error})"
         raise PhotoError(reason, path) from error
 
 
 def content_of(path: Path) -> bytes:
-    """The content of a photo's file; a :class:`PhotoError` where there is none to be had."""
+    """Read the content of a photo's file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    bytes
+        The content.
+
+    Raises
+    ------
+    PhotoError
+        If the file is missing, not a regular file, larger than 1 GiB, or cannot be read.
+    """
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             raise PhotoError("it is a folder, not a file", path)
-        if not stat.S_ISREG(status.st_mode):  # a pipe would keep us waiting
+        if not stat.S_ISREG(status.st_mode):  # reading from a pipe would block
             raise PhotoError("it is not a regular file", path)
         if status.st_size > MOST_BYTES:
             raise PhotoError(f"the file has more than {MOST_BYTES >> 30} GiB", path)
@@ -79,7 +114,7 @@ def _decoded(content: bytes, most_pixels: int) -> "Image":
     try:
         opened = Image.open(io.BytesIO(content), formats=FORMATS)
     except UnidentifiedImageError as error:
-        raise PhotoError("it is not an image of a known kind, or one without a whole header") from error
+        raise PhotoError("it is not an image of a supported format, or its header is incomplete") from error
     except Image.DecompressionBombError as error:
         raise PhotoError(f"it has too many pixels; at most {most_pixels:,} are read") from error
     with opened:
@@ -95,7 +130,7 @@ def _decoded(content: bytes, most_pixels: int) -> "Image":
 def _orientation(image: "Image") -> int:
     try:
         return int(image.getexif().get(0x0112, 1))
-    except Exception:  # spoilt EXIF data do not spoil the photo
+    except Exception:  # a photo with damaged EXIF data is still usable
         return 1
 
 
@@ -111,7 +146,11 @@ def _as_rgb(image: "Image") -> "Image":
 
 
 def _eight_bits(image: "Image") -> "Image":
-    """Deep greyscale in 8 bits: full scale is 65535, of fractions 1 or 255; what goes beyond is scaled as it is spread."""
+    """Scale greyscale of more than 8 bits to 8 bits.
+
+    White is 65535 for integers, and the smallest of 1, 255 and 65535 that covers all values for floats. Values out of that
+    range are scaled from their minimum to their maximum.
+    """
     from PIL import Image
 
     values = np.nan_to_num(np.asarray(image, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
@@ -124,12 +163,12 @@ def _eight_bits(image: "Image") -> "Image":
 
 
 class _SilentPillow:
-    """Keeps Pillow's warnings to ourselves while any thread reads a photo; the filter goes when the last one is done.
+    """Context manager that ignores Pillow's warnings while any thread decodes a photo.
 
-    ``warnings.catch_warnings`` would not do: threads that overlap restore each other's filters.
+    ``warnings.catch_warnings`` is not thread-safe: overlapping threads restore each other's filters.
     """
 
-    rule = ("ignore", None, Warning, re.compile(r"PIL\."), 0)  # as warnings.filters holds it
+    rule = ("ignore", None, Warning, re.compile(r"PIL\."), 0)  # the entry in warnings.filters
 
     def __init__(self) -> None:
         self.lock = Lock()

@@ -1,4 +1,4 @@
-"""Which photos there are, of which classes and for what: from folders, a CSV or a single file."""
+"""Lists of photos with their labels and splits, from folders, a CSV or a single file."""
 
 import csv
 import hashlib
@@ -11,17 +11,27 @@ from sightunseen.core.dataset import HELD_OUT_PART
 from sightunseen.core.errors import DataError
 from sightunseen.data.photo_files import ENDINGS
 
-OTHER_ENDINGS = frozenset(  # images of kinds that are not read
+OTHER_ENDINGS = frozenset(  # image formats that are not supported
     {".heic", ".heif", ".avif", ".jp2", ".jxl", ".psd", ".svg", ".dng", ".raw", ".arw", ".cr2", ".cr3", ".nef", ".orf"}
 )
+SUPPORTED = ", ".join(sorted(ENDINGS))
 SPLITS = ("train", "test_seen", "test_unseen")
 
 
 @dataclass(frozen=True)
 class PhotoList:
-    """Photos in a fixed order, with their labels and what each serves for where that is known.
+    """Photos in a fixed order, with their labels and splits if known.
 
-    ``left_out`` are files that look like images but are of a kind that is not read.
+    Parameters
+    ----------
+    paths : tuple of Path
+        The photos.
+    labels : tuple of str, optional
+        Class of each photo.
+    splits : tuple of str, optional
+        ``train``, ``test_seen`` or ``test_unseen`` for each photo.
+    left_out : tuple of Path, default=()
+        Image files of unsupported formats.
     """
 
     paths: tuple[Path, ...]
@@ -33,28 +43,46 @@ class PhotoList:
         return len(self.paths)
 
     def fresh_paths(self) -> Iterator[Path]:
-        """The paths, each made anew: one that was used keeps its text, which adds up over a million."""
+        """Yield a copy of each path: a ``Path`` caches its text when used, which adds up over a million photos."""
         return (Path(path) for path in self.paths)
 
 
 def is_photos(source: str | Path) -> bool:
-    """Whether a path leads to photos: a photo, a folder with some below it, or a CSV of nothing but their paths and labels."""
+    """Return whether a path is a photo, a folder that contains photos, or a CSV of paths, labels and splits only."""
     source = Path(source)
     if source.is_dir():
         return any(path.suffix.lower() in ENDINGS for path in _files_below(source, set()))
     if source.suffix.lower() != ".csv" or not source.is_file():
         return source.suffix.lower() in ENDINGS
     with open(source, newline="", encoding="utf-8-sig", errors="replace") as file:
-        heads = {name.strip() for name in next(csv.reader(file), [])}
-    return "path" in heads and heads <= {"path", "label", "class", "split"}
+        header = {name.strip() for name in next(csv.reader(file), [])}
+    return "path" in header and header <= {"path", "label", "class", "split"}
 
 
 def list_photos(source: str | Path) -> PhotoList:
-    """The photos that a path leads to.
+    """List the photos of a folder, a CSV or a single file.
 
-    A folder with a folder for each class; a folder with such folders in ``seen`` and ``unseen``, where the photos of unseen
-    classes are ``test_unseen`` and, of each seen class, a fifth chosen by the photos' names is ``test_seen``; a flat folder;
-    one photo; or a CSV with a column ``path`` (relative to the CSV) and optionally ``label`` or ``class`` and ``split``.
+    Parameters
+    ----------
+    source : str or Path
+        One of
+
+        - a folder with one folder per class;
+        - a folder with such folders in ``seen`` and ``unseen``: photos of unseen classes are ``test_unseen``, a fifth of
+          the photos of each seen class, selected by a hash of their paths, are ``test_seen``, the others ``train``;
+        - a folder of photos without labels;
+        - a photo;
+        - a CSV with a column ``path`` (relative to the CSV) and optionally ``label`` or ``class``, and ``split``.
+
+    Returns
+    -------
+    PhotoList
+        The photos.
+
+    Raises
+    ------
+    DataError
+        If there are no photos, or if their classes or splits are ambiguous.
     """
     source = Path(source)
     if source.is_dir():
@@ -64,10 +92,10 @@ def list_photos(source: str | Path) -> PhotoList:
     elif source.suffix.lower() in ENDINGS and source.exists():
         photos = PhotoList((source,))
     else:
-        found = f"got '{source.name}'" if source.exists() else "there is nothing of that name"
-        raise DataError(f"{source} must be a folder of photos, a .csv that lists them or a photo ({_endings()}); {found}.")
+        found = f"got '{source.name}'" if source.exists() else "there is no such file or folder"
+        raise DataError(f"{source} must be a folder of photos, a .csv that lists them or a photo ({SUPPORTED}); {found}.")
     if not photos.paths:
-        raise DataError(f"{source} holds no photos ({_endings()}); found {_found(source, photos.left_out)}.")
+        raise DataError(f"{source} holds no photos ({SUPPORTED}); found {_found(source, photos.left_out)}.")
     return photos
 
 
@@ -76,7 +104,7 @@ def _from_folder(folder: Path) -> PhotoList:
         seen, unseen = _from_class_folders(folder / "seen", folder), _from_class_folders(folder / "unseen", folder)
         both = sorted(set(seen.labels or ()) & set(unseen.labels or ()))
         if both:
-            raise DataError(f"{folder}: '{both[0]}' is a class both of seen and of unseen. Keep it in one of them.")
+            raise DataError(f"{folder}: '{both[0]}' is in both seen and unseen. Keep it in one of them.")
         splits = (*_held_out(seen, folder), *("test_unseen" for _ in unseen.paths))
         labels = (*(seen.labels or ()), *(unseen.labels or ()))
         return PhotoList((*seen.paths, *unseen.paths), labels, splits, (*seen.left_out, *unseen.left_out))
@@ -85,8 +113,8 @@ def _from_folder(folder: Path) -> PhotoList:
     by_class = _from_class_folders(folder, folder)
     if photos.paths and by_class.paths:
         raise DataError(
-            f"{folder} holds {len(photos)} photos beside {len(set(by_class.labels or ()))} folders of classes "
-            f"('{photos.paths[0].name}' is one). Move them into the folder of their class, or elsewhere."
+            f"{folder} holds {len(photos)} photos (such as '{photos.paths[0].name}') beside "
+            f"{len(set(by_class.labels or ()))} folders of classes. Move them into the folders of their classes, or elsewhere."
         )
     return by_class if by_class.paths else photos
 
@@ -104,14 +132,14 @@ def _from_class_folders(folder: Path, top: Path) -> PhotoList:
 
 
 def _held_out(photos: PhotoList, top: Path) -> Iterator[str]:
-    """``test_seen`` for a fifth of each class, ``train`` for the rest; a name decides alike on every machine."""
+    """``test_seen`` for a fifth of each class, ``train`` for the others; reproducible, because a hash of the path decides."""
     by_class: dict[str, list[Path]] = {}
     for path, label in zip(photos.paths, photos.labels or (), strict=True):
         by_class.setdefault(label, []).append(path)
     held = set()
     for paths in by_class.values():
-        mixed = sorted(paths, key=lambda path: hashlib.sha256(os.fsencode(path.relative_to(top).as_posix())).digest())
-        held.update(mixed[: max(1, round(HELD_OUT_PART * len(mixed))) if len(mixed) > 1 else 0])
+        shuffled = sorted(paths, key=lambda path: hashlib.sha256(os.fsencode(path.relative_to(top).as_posix())).digest())
+        held.update(shuffled[: max(1, round(HELD_OUT_PART * len(paths))) if len(paths) > 1 else 0])
     return ("test_seen" if path in held else "train" for path in photos.paths)
 
 
@@ -122,18 +150,18 @@ def _from_csv(path: Path) -> PhotoList:
             rows = [{name: str(value or "").strip() for name, value in row.items()} for row in reader]
             columns = [str(name) for name in reader.fieldnames or ()]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as a CSV in UTF-8 ({error}).") from error
+        raise DataError(f"{path} cannot be read as a CSV in UTF-8 ({error}). Save it again as UTF-8.") from error
     if "path" not in columns:
-        raise DataError(f"{path} has no column 'path' with the photos' files; it has {', '.join(columns) or 'none'}.")
+        raise DataError(f"{path} has no column 'path' with the files of the photos; it has {', '.join(columns) or 'none'}.")
     label = next((name for name in ("label", "class") if name in columns), None)
     for name in ("path", label, "split"):
         empty = [number for number, row in enumerate(rows, 2) if name in columns and not row.get(str(name))]
         if empty:
             raise DataError(f"{path}, line {empty[0]}: '{name}' is empty. Fill it in, or remove the line.")
     splits = tuple(row["split"] for row in rows) if "split" in columns else None
-    strange = sorted(set(splits or ()) - set(SPLITS))
-    if strange:
-        raise DataError(f"{path}: split must be {', '.join(SPLITS)}; found '{strange[0]}'.")
+    unknown = sorted(set(splits or ()) - set(SPLITS))
+    if unknown:
+        raise DataError(f"{path}: split must be {', '.join(SPLITS)}; found '{unknown[0]}'.")
     photos = tuple(path.parent / row["path"] for row in rows)
     return PhotoList(photos, None if label is None else tuple(row[label] for row in rows), splits)
 
@@ -146,7 +174,7 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def _files_below(folder: Path, visited: set[tuple[int, int]]) -> Iterator[Path]:
-    """All visible files at any depth, each folder once: links may go round in circles."""
+    """All visible files at any depth. Every folder is visited once, because links may form cycles."""
     identity = _identity(folder)
     if identity in visited:
         return
@@ -167,15 +195,11 @@ def _of_kind(files: list[Path], endings: frozenset[str]) -> list[Path]:
     return [path for path in files if path.suffix.lower() in endings]
 
 
-def _endings() -> str:
-    return ", ".join(sorted(ENDINGS))
-
-
 def _found(source: Path, left_out: tuple[Path, ...]) -> str:
     if left_out:
         kinds = ", ".join(sorted({path.suffix.lower() for path in left_out}))
-        return f"{len(left_out)} images of kinds that are not read ({kinds}); convert them to JPEG or PNG"
+        return f"{len(left_out)} images of unsupported formats ({kinds}); convert them to JPEG or PNG"
     if not source.is_dir():
-        return "nothing below its heading"
+        return "no rows below the header"
     names = [path.name for path in _visible(source)]
     return f"{len(names)} other files and folders ({', '.join(names[:3])}, ...)" if names else "nothing"

@@ -1,4 +1,4 @@
-"""Generated worlds with known answers, for the demo and the tests. Synthetic, and called so wherever a number shows."""
+"""Synthetic data sets of features with known class attributes, for the demo and the tests."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,30 @@ from sightunseen.core.randomness import as_generator, derive_seed
 
 @dataclass(frozen=True)
 class World:
-    """How a world is made.
+    """Parameters of a synthetic data set.
 
-    A class is a combination of attributes. Its prototype in feature space follows from them by a fixed random two-layer
-    map, plus a part of its own that no attribute tells (``private``): the more of it, the harder the unseen classes.
-    Images scatter around the prototype (``noise``); features are rectified, like those of a real backbone.
+    A class is a combination of binary attributes. Its prototype in feature space is a fixed random two-layer map of the
+    attributes plus a class-specific offset that the attributes do not predict. Images are the prototype plus Gaussian
+    noise, rectified like the features of a convolutional network.
+
+    Parameters
+    ----------
+    n_seen : int, default=80
+        Number of seen classes.
+    n_unseen : int, default=20
+        Number of unseen classes.
+    n_attributes : int, default=30
+        Number of attributes.
+    n_features : int, default=256
+        Number of features.
+    images_per_class : int, default=40
+        Number of images per class.
+    private : float, default=0.7
+        Standard deviation of the class-specific offset. Unseen classes become harder as it grows.
+    noise : float, default=1.8
+        Standard deviation of the images around their prototype.
+    seed : int, default=0
+        Random seed.
     """
 
     n_seen: int = 80
@@ -30,7 +49,29 @@ class World:
 
 
 def make_world(world: World | None = None) -> ZeroShotDataset:
-    """The data set of a world; a fifth of each seen class's images is held out for testing."""
+    """Generate a synthetic data set.
+
+    Parameters
+    ----------
+    world : World, optional
+        Parameters of the data set. The default is ``World()``.
+
+    Returns
+    -------
+    ZeroShotDataset
+        The data set. A fifth of the images of each seen class are held out for testing.
+
+    Raises
+    ------
+    SettingsError
+        If there are too few attributes to make all classes distinct.
+
+    Examples
+    --------
+    >>> data = make_world(World(n_seen=4, n_unseen=2, n_attributes=5, n_features=8, images_per_class=10))
+    >>> data.train.X.shape, data.test_seen.X.shape, data.test_unseen.X.shape
+    ((32, 8), (8, 8), (20, 8))
+    """
     world = world or World()
     rng = as_generator(derive_seed(world.seed, "world"))
     n_classes = world.n_seen + world.n_unseen
@@ -41,9 +82,9 @@ def make_world(world: World | None = None) -> ZeroShotDataset:
     order = rng.permutation(n_classes)
     y = np.repeat(order, world.images_per_class)
     features = np.maximum(prototypes[y] + world.noise * rng.standard_normal((len(y), world.n_features)), 0)
-    place_in_class = np.tile(np.arange(world.images_per_class), n_classes)
+    index_in_class = np.tile(np.arange(world.images_per_class), n_classes)
     seen = np.isin(y, order[: world.n_seen])
-    held_out = place_in_class < world.images_per_class // 5
+    held_out = index_in_class < world.images_per_class // 5
     split = np.where(~seen, "test_unseen", np.where(held_out, "test_seen", "train"))
     names = [f"attribute {number:02d}" for number in range(world.n_attributes)]
     return ZeroShotDataset.from_arrays(
@@ -57,9 +98,9 @@ def make_world(world: World | None = None) -> ZeroShotDataset:
 
 
 def _distinct_attributes(n_classes: int, n_attributes: int, rng: np.random.Generator) -> np.ndarray:
-    """Random combinations of about a third of the attributes, no two alike and none empty."""
+    """Random combinations of about a third of the attributes, all distinct and none empty."""
     if n_classes > 2**n_attributes - 1:
-        raise SettingsError(f"{n_classes} distinct classes need more than {n_attributes} attributes.")
+        raise SettingsError(f"{n_classes} distinct classes need more than {n_attributes} attributes. Increase n_attributes.")
     found: dict[bytes, np.ndarray] = {}
     while len(found) < n_classes:
         row = (rng.random(n_attributes) < 1 / 3).astype(float)

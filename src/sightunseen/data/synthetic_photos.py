@@ -1,4 +1,4 @@
-"""A world of photos with named attributes, drawn here for the demo and the tests. Synthetic, and called so on the spot."""
+"""Synthetic photos of classes with named attributes, for the demo and the tests."""
 
 import csv
 import itertools
@@ -15,10 +15,11 @@ from sightunseen.core.errors import SettingsError, StorageError
 from sightunseen.core.randomness import as_generator, derive_seed
 from sightunseen.data.painting import BACKGROUNDS, COLOURS, NUMBERS, PATTERNS, SHAPES, SIZES, Thing, paint
 
-VALUES = tuple(tuple[str, ...](kind) for kind in (SHAPES, COLOURS, PATTERNS, NUMBERS, SIZES, BACKGROUNDS))  # a thing's order
-NAMING = 3  # the attributes that make a name, which no two classes share: shape, colour and pattern
+# In the order of Thing's fields.
+VALUES = tuple(tuple[str, ...](kind) for kind in (SHAPES, COLOURS, PATTERNS, NUMBERS, SIZES, BACKGROUNDS))
+NAMING = 3  # leading attributes that make up the unique name: shape, colour and pattern
 MOST_CLASSES = len(SHAPES) * len(COLOURS) * len(PATTERNS)
-FEWEST_CLASSES = 24  # fewer do not show every value several times
+FEWEST_CLASSES = 24  # with fewer, some attribute values would be too rare
 THREADS = min(4, os.cpu_count() or 1)
 NOTE_FILE, NOTE = "README.txt", "Synthetic photos, drawn by sightunseen: no camera took them.\n"
 
@@ -27,14 +28,22 @@ Watch = Callable[[Iterable[Thing], int], Iterable[Thing]]
 
 @dataclass(frozen=True)
 class DrawnWorld:
-    """The classes of a world: those with training photos, and those known by their attributes alone."""
+    """Classes of a synthetic data set of photos.
+
+    Parameters
+    ----------
+    seen : tuple of Thing
+        Classes with training photos.
+    unseen : tuple of Thing
+        Classes that are known by their attributes only.
+    """
 
     seen: tuple[Thing, ...]
     unseen: tuple[Thing, ...]
 
     @property
     def table(self) -> ClassTable:
-        """All classes with their attributes."""
+        """Class table of all classes."""
         return table_of([*self.seen, *self.unseen])
 
 
@@ -46,10 +55,37 @@ def draw_world(
     seed: int = 0,
     watch: Watch = lambda things, _: things,
 ) -> DrawnWorld:
-    """Draw a world into a new folder: ``seen/CLASS/*.jpg``, ``unseen/CLASS/*.jpg`` and ``classes.csv``.
+    """Draw synthetic photos into a new folder: ``seen/CLASS/*.jpg``, ``unseen/CLASS/*.jpg`` and ``classes.csv``.
 
-    A sixth of the classes are unseen. The same seed draws the same bytes. ``watch`` is given the classes as they are
-    drawn and their number, and gives them back, to show progress.
+    A sixth of the classes are unseen. The same seed gives the same files, byte for byte.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Folder to create.
+    n_classes : int, default=72
+        Number of classes, from 24 to 168.
+    photos_per_class : int, default=20
+        Number of photos per class.
+    size : int, default=160
+        Width and height of the photos in pixels.
+    seed : int, default=0
+        Random seed.
+    watch : callable, optional
+        Function of an iterable of the classes, as they are finished, and their number. It returns an iterable of the
+        same classes and may show progress.
+
+    Returns
+    -------
+    DrawnWorld
+        The seen and unseen classes.
+
+    Raises
+    ------
+    SettingsError
+        If ``n_classes`` is out of range.
+    StorageError
+        If the folder exists.
     """
     things = choose_things(n_classes, seed)
     n_seen = n_classes - n_classes // 6
@@ -58,7 +94,7 @@ def draw_world(
     if folder.exists():
         raise StorageError(f"{folder} exists. Choose another folder to draw photos into.")
     folder.mkdir(parents=True)
-    (folder / NOTE_FILE).write_text(NOTE, "utf-8")  # first, so that what an interruption leaves says what it is
+    (folder / NOTE_FILE).write_text(NOTE, "utf-8")  # first, to identify the folder after an interruption
     write_classes(folder / "classes.csv", things)
 
     def draw(thing: Thing) -> Thing:
@@ -73,7 +109,21 @@ def draw_world(
 
 
 def draw_photos(folder: Path, thing: Thing, numbers: Iterable[int], size: int = 160, seed: int = 0) -> None:
-    """Draw the photos of a class that have these numbers."""
+    """Draw photos of one class into a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder, created if necessary.
+    thing : Thing
+        The class.
+    numbers : iterable of int
+        Numbers of the photos; each number seeds its own photo.
+    size : int, default=160
+        Width and height of the photos in pixels.
+    seed : int, default=0
+        Random seed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for number in numbers:
         rng = as_generator(derive_seed(seed, "photo", thing.name, number))
@@ -81,9 +131,32 @@ def draw_photos(folder: Path, thing: Thing, numbers: Iterable[int], size: int = 
 
 
 def choose_things(n_classes: int, seed: int = 0) -> tuple[Thing, ...]:
-    """Classes with names of their own, chosen one by one so that every value is used about equally often at any time."""
+    """Choose classes with unique names, greedily, such that all attribute values are about equally frequent.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, from 24 to 168.
+    seed : int, default=0
+        Random seed.
+
+    Returns
+    -------
+    tuple of Thing
+        The classes. Every prefix of the tuple is balanced, too.
+
+    Raises
+    ------
+    SettingsError
+        If ``n_classes`` is out of range.
+
+    Examples
+    --------
+    >>> len({thing.name for thing in choose_things(24)})
+    24
+    """
     if not FEWEST_CLASSES <= n_classes <= MOST_CLASSES:
-        raise SettingsError(f"a drawn world has {FEWEST_CLASSES} to {MOST_CLASSES} classes; got {n_classes}.")
+        raise SettingsError(f"n_classes must be from {FEWEST_CLASSES} to {MOST_CLASSES}; got {n_classes}.")
     every = np.array(list(itertools.product(*(range(len(values)) for values in VALUES))))  # (combinations, attributes)
     as_generator(derive_seed(seed, "things")).shuffle(every)
     used = [np.zeros(len(values)) for values in VALUES]
@@ -98,14 +171,35 @@ def choose_things(n_classes: int, seed: int = 0) -> tuple[Thing, ...]:
 
 
 def table_of(things: Sequence[Thing]) -> ClassTable:
-    """The class table of things: a column for each value of each attribute, 1 where a class has it and 0 elsewhere."""
+    """Build the class table of synthetic classes, with binary attributes.
+
+    Parameters
+    ----------
+    things : sequence of Thing
+        The classes.
+
+    Returns
+    -------
+    ClassTable
+        One column per attribute value: 1 if the class has it, else 0.
+    """
     columns = [f"{name}: {value}" for name, values in zip(Thing.__annotations__, VALUES, strict=True) for value in values]
     vectors = [[float(column in thing.attributes) for column in columns] for thing in things]
     return ClassTable([thing.name for thing in things], vectors, columns)
 
 
 def write_classes(path: Path, things: Sequence[Thing], descriptions: bool = True) -> None:
-    """Write things as a table of classes: name, attributes and, if asked for, a sentence that says the same."""
+    """Write a table of classes as CSV.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    things : sequence of Thing
+        The classes.
+    descriptions : bool, default=True
+        Whether to add a column with a description of each class.
+    """
     table = table_of(things)
     with open(path, "w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
@@ -115,6 +209,6 @@ def write_classes(path: Path, things: Sequence[Thing], descriptions: bool = True
 
 
 def was_drawn_here(folder: Path) -> bool:
-    """Whether this folder holds a drawn world, whole or not."""
+    """Return whether :func:`draw_world` created this folder, even if it was interrupted."""
     note = folder / NOTE_FILE
     return note.is_file() and note.read_text("utf-8", errors="replace") == NOTE

@@ -1,4 +1,4 @@
-"""Features, labels and classes as tables: ``.npz``, ``.csv``, ``.parquet``; classes also as ``.json``."""
+"""Features, labels and classes in table files: ``.npz``, ``.csv``, ``.parquet``; classes also in ``.json``."""
 
 from pathlib import Path
 from typing import Any
@@ -10,44 +10,57 @@ from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError
 from sightunseen.data.class_files import read_class_file
-from sightunseen.data.columns import LABEL_COLUMNS, NAME_COLUMNS, Columns, as_text, few, first, opened, read_columns
+from sightunseen.data.columns import LABEL_COLUMNS, NAME_COLUMNS, Columns, few, first, opened, read_columns
 from sightunseen.data.content_cache import content_fingerprint
 from sightunseen.data.streams import ParquetRows
 from sightunseen.semantics.describe import describe_classes
 from sightunseen.semantics.text import Encoder
 
-VECTORS = ("X", "features")  # what a column of whole vectors may be called
+VECTORS = ("X", "features")  # names of a column that holds whole feature vectors
 
 
 def load_tables(features: str | Path, classes: str | Path | None = None, semantics: str = "auto") -> ZeroShotDataset:
-    """A data set from a table of images and a table of classes.
+    """Load a data set from a table of images and a table of classes.
 
     Parameters
     ----------
-    features : ``.csv`` or ``.parquet`` with a column ``label``, optionally ``split`` (train, test_seen, test_unseen) and
-        ``path``, and one column a feature (or one list column ``features``); or ``.npz`` with ``X``, ``y`` and optionally
-        ``split`` and ``path``.
-    classes : ``.csv``, ``.parquet`` or ``.json`` (see :func:`~sightunseen.data.class_files.read_class_file`), or ``.npz``
-        with ``labels``, ``vectors`` and optionally ``attribute_names``. None if the ``.npz`` of the features holds
-        ``class_labels`` and ``class_vectors`` itself.
-    semantics : what the class vectors are made of: ``auto``, ``attributes``, ``text``, ``names`` or ``both``.
+    features : str or Path
+        ``.csv`` or ``.parquet`` with a column ``label``, optionally ``split`` (train, test_seen, test_unseen) and ``path``,
+        and one column per feature (or one list column ``features``); or ``.npz`` with ``X``, ``y`` and optionally ``split``
+        and ``path``.
+    classes : str or Path, optional
+        ``.csv``, ``.parquet`` or ``.json`` (see :func:`~sightunseen.data.class_files.read_class_file`), or ``.npz`` with
+        ``labels``, ``vectors`` and optionally ``attribute_names``. Not needed if the ``.npz`` of the features has
+        ``class_labels`` and ``class_vectors``.
+    semantics : {"auto", "attributes", "text", "names", "both"}, default="auto"
+        Content of the class vectors, see :func:`~sightunseen.semantics.describe.describe_classes`.
+
+    Returns
+    -------
+    ZeroShotDataset
+        The data set. Labels are text, so that a label in a ``.csv`` equals that in a ``.npz``.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, or has no labels, features or class vectors.
     """
     path = Path(features)
     columns = read_columns(path)
     labels = first(columns, LABEL_COLUMNS)
     if labels is None:
-        raise DataError(f"{path} has no column 'label' saying the class of each image; it has {few(columns)}.")
+        raise DataError(f"{path} has no column 'label' with the class of each image; it has {few(columns)}.")
     sources = {f"features {path.name}": content_fingerprint(path)}
     if classes is not None:
         table = load_classes(classes, semantics)
         sources[f"classes {Path(classes).name}"] = content_fingerprint(Path(classes))
     elif {"class_labels", "class_vectors"} <= set(columns):
-        table = ClassTable(as_text(columns["class_labels"]), columns["class_vectors"], _names(columns.get("attribute_names")))
+        table = _class_table(columns, "class_labels", "class_vectors")
     else:
         raise DataError(f"{path} holds no class vectors. Give the table of classes, too (--classes FILE).")
     return ZeroShotDataset.from_arrays(
         _feature_matrix(columns, path),
-        as_text(labels),
+        labels.astype(str),
         table,
         columns.get("split"),
         name=path.stem,
@@ -58,40 +71,85 @@ def load_tables(features: str | Path, classes: str | Path | None = None, semanti
 
 
 def load_features(path: str | Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Features (n, d), for prediction, and the images' names where the file has them; ``.npy`` is memory-mapped."""
+    """Load features for prediction.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.npy``, which is memory-mapped, or a table as in :func:`load_tables`; labels are not needed.
+
+    Returns
+    -------
+    features : ndarray of shape (n, d)
+        Features of the images.
+    names : ndarray of shape (n,) or None
+        Names of the images, if the file has a column ``path``, ``name`` or ``image``.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or holds no features.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/images.npz", X=np.eye(2), path=["a.jpg", "b.jpg"])
+    ...     features, names = load_features(f"{folder}/images.npz")
+    >>> features.shape, names.tolist()
+    ((2, 2), ['a.jpg', 'b.jpg'])
+    """
     path = Path(path)
     if path.suffix == ".npy":
         array = opened(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.number):
-            raise DataError(f"{path} must be a table of numbers, one row an image; got {array.dtype} of shape {array.shape}.")
+            raise DataError(f"{path} must be a table of numbers, one row per image; got {array.dtype} of shape {array.shape}.")
         return array, None
     columns = read_columns(path)
     matrix = _feature_matrix(columns, path)
     names = first(columns, NAME_COLUMNS)
     if names is not None and len(names) != len(matrix):
-        raise DataError(f"{path} has {len(matrix)} images but {len(names)} names; they must be as many.")
+        raise DataError(f"{path} has {len(matrix)} images but {len(names)} names; the numbers must be equal.")
     return matrix, None if names is None else names.astype(str)
 
 
 def open_features(path: str | Path) -> tuple[Any, Any]:
-    """As :func:`load_features`, but the rows of a ``.parquet`` are read when they are asked for, by slices in their order."""
+    """Open features for prediction without loading a ``.parquet`` into memory.
+
+    Parameters
+    ----------
+    path : str or Path
+        See :func:`load_features`.
+
+    Returns
+    -------
+    features : ndarray or ParquetRows of shape (n, d)
+        Features of the images. Those of a ``.parquet`` are read slice by slice.
+    names : ndarray or ParquetRows of shape (n,), or None
+        Names of the images, if the file has them.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or holds no features.
+    """
     path = Path(path)
     if path.suffix != ".parquet":
         return load_features(path)
     from pyarrow import parquet
 
     names = opened(path, lambda: list(parquet.read_schema(path).names))
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    if len(set(names)) < len(names) or not opened(path, lambda: parquet.read_metadata(path).num_rows):
+        return load_features(path)  # raises the error that explains the fault
     called = next((name for name in NAME_COLUMNS if name in names), None)
-    if repeated or not opened(path, lambda: parquet.read_metadata(path).num_rows):
-        return load_features(path)  # says what is wrong with it
     vectors = [name for name in VECTORS if name in names][:1]
     features = ParquetRows(path, vectors or names, lambda columns: _feature_matrix(columns, path))
     return features, None if called is None else ParquetRows(path, [called], lambda columns: columns[called].astype(str))
 
 
 def is_unlabelled(path: str | Path) -> bool:
-    """Whether it is a table of features that does not say the class of its images."""
+    """Return whether a path is a table of features without labels."""
     path = Path(path)
     if path.suffix not in (".npy", ".npz", ".csv", ".parquet") or not path.is_file():
         return False
@@ -99,12 +157,36 @@ def is_unlabelled(path: str | Path) -> bool:
 
 
 def load_classes(path: str | Path, semantics: str = "auto", encoder: Encoder | str | None = None) -> ClassTable:
-    """A class table from a file of names, attributes, descriptions, or all of them.
+    r"""Load a class table from a file of names, attributes or descriptions.
 
     Parameters
     ----------
-    path : see :func:`load_tables`.
-    semantics, encoder : what the vectors are made of, see :func:`~sightunseen.semantics.describe.describe_classes`.
+    path : str or Path
+        File of classes, see :func:`load_tables`.
+    semantics : {"auto", "attributes", "text", "names", "both"}, default="auto"
+        Content of the class vectors, see :func:`~sightunseen.semantics.describe.describe_classes`.
+    encoder : Encoder or str, optional
+        Text encoder or its name. The default is all-MiniLM-L6-v2.
+
+    Returns
+    -------
+    ClassTable
+        The classes with all kinds of vectors that the file allows.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or lacks what ``semantics`` needs.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "classes.csv")
+    ...     _ = file.write_text("class,legs,wings\nowl,2,2\nhorse,4,0\n")
+    ...     table = load_classes(file)
+    >>> table.attribute_names, table.vectors_of(["horse"]).tolist()
+    (('legs', 'wings'), [[4.0, 0.0]])
     """
     path = Path(path)
     if path.suffix != ".npz":
@@ -112,7 +194,12 @@ def load_classes(path: str | Path, semantics: str = "auto", encoder: Encoder | s
     columns = read_columns(path)
     if not {"labels", "vectors"} <= set(columns):
         raise DataError(f"{path} must hold 'labels' and 'vectors'; it has {few(columns)}.")
-    return ClassTable(as_text(columns["labels"]), columns["vectors"], _names(columns.get("attribute_names")))
+    return _class_table(columns, "labels", "vectors")
+
+
+def _class_table(columns: Columns, labels: str, vectors: str) -> ClassTable:
+    names = columns.get("attribute_names")
+    return ClassTable(columns[labels].astype(str), columns[vectors], None if names is None else names.tolist())
 
 
 def _feature_matrix(columns: Columns, path: Path) -> NDArray[Any]:
@@ -134,10 +221,6 @@ def _feature_matrix(columns: Columns, path: Path) -> NDArray[Any]:
         raise DataError(f"{path}: every feature must be a number, but {few(texts)} holds text. Remove that column.")
     if not numbers:
         raise DataError(
-            f"{path} holds no features: expected an array X, or one column of numbers a feature; it has {few(columns)}."
+            f"{path} holds no features: expected an array X, or one column of numbers per feature; it has {few(columns)}."
         )
     return np.column_stack(list(numbers.values()))
-
-
-def _names(names: NDArray[Any] | None) -> list[str] | None:
-    return None if names is None else [str(name) for name in names]

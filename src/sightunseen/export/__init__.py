@@ -1,1 +1,1 @@
-"""Models for the world outside of Python."""
+"""Export of models to ONNX."""

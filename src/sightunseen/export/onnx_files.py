@@ -1,4 +1,4 @@
-"""A model as an ONNX file: features and class vectors in, scores and probabilities out, so that new classes work there, too."""
+"""Write a model as an ONNX file with features and class vectors as inputs, so that it can score new classes."""
 
 import copy
 import warnings
@@ -18,15 +18,25 @@ from sightunseen.core.files import written_atomically
 from sightunseen.export.onnx_graph import as_onnx
 from sightunseen.methods import ZeroShotClassifier
 
-# Of the largest score. A sum of d products in single precision is off by about sqrt(d) * 6e-8 of their size, 3e-6 for 2,048
-# features, and two programs add in different orders: closer is no promise, and a wrong graph is nowhere near it.
+# Relative to the largest score. In single precision a sum of d products has a relative error of about sqrt(d) * 6e-8, which is
+# 3e-6 for 2,048 features, and two programs add in different orders. A wrong graph differs by far more.
 TOLERANCE = 1e-5
-NEW_CLASSES = 10  # that a file is checked with, besides the model's own
+NEW_CLASSES = 10  # added to the classes of the model when a file is checked
 
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """A written file: the shapes of its inputs and outputs, and its difference from the model; None if not measured."""
+    """Description of a written ONNX file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    inputs, outputs : mapping of str to tuple
+        Shapes of the tensors; dimensions that are not fixed have names.
+    difference : float or None
+        Largest difference from the scores of the model, relative to the largest score. None without onnxruntime.
+    """
 
     path: Path
     inputs: Mapping[str, tuple[int | str, ...]]
@@ -35,41 +45,96 @@ class OnnxFile:
 
 
 def export_onnx(model: ZeroShotClassifier, path: str | Path) -> OnnxFile:
-    """Write a model as one ONNX file, and measure it against the model where onnxruntime is installed.
+    """Write a model as one ONNX file and, if onnxruntime is installed, compare it with the model.
 
-    Inputs are ``features`` (images, d) and ``class_vectors`` (classes, a), both as the model takes them: the file does the
-    model's own scaling. Outputs are ``scores`` and ``probabilities`` (images, classes). Any classes will do, in any order.
+    The inputs are ``features`` of shape (images, d) and ``class_vectors`` of shape (classes, a), unscaled: the graph contains
+    the scaling of the model. The outputs are ``scores`` and ``probabilities`` of shape (images, classes). Any classes can be
+    given, in any order.
 
-    Where the model treats seen classes in another way, by a penalty or, after ``adapt``, by learned classifiers, there is a
-    third input: ``seen_indices`` (classes,), whole numbers, the place of a class among the model's seen ones, or -1. It must
-    be given: a vector alone does not say which class it is of, and a guess could go wrong without a word.
+    If the model treats seen classes differently, because of a seen penalty or of classifiers learned by ``adapt``, there is a
+    third input: ``seen_indices`` of shape (classes,), the index of each class among the seen classes of the model, or -1. It
+    is required, because a class vector alone does not identify its class.
 
-    The file's metadata hold what there is to feed, as JSON: ``labels``, ``class_vectors`` and ``seen_indices`` of the model's
-    classes; besides, ``attribute_names``, ``semantics``, ``method``, ``backbone`` and ``sightunseen_version``; and of the
-    calibration the ``temperature``, already in the probabilities, and ``none_below``, the best score under which an image is
-    none of the classes (null: never). Classifiers are made at every run, so many images at a time are cheaper than one by
-    one; for a fixed list of classes ``model.to_linear()`` makes them once.
+    The metadata of the file contain the inputs for the classes of the model as JSON: ``labels``, ``class_vectors`` and
+    ``seen_indices``. They also contain ``attribute_names``, ``semantics``, ``method``, ``backbone``, ``sightunseen_version``,
+    the ``temperature`` (already applied to the probabilities) and the rejection threshold ``none_below`` (an image whose best
+    score is lower belongs to none of the classes; null: no rejection).
+
+    Classifiers are computed in every run, so one run with many images is faster than many runs with one. For fixed classes,
+    ``model.to_linear()`` computes them once.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted model.
+    path : str or Path
+        File to write; its name must end in ``.onnx``.
+
+    Returns
+    -------
+    OnnxFile
+        Description of the file.
+
+    Raises
+    ------
+    SettingsError
+        If the name does not end in ``.onnx``, the scores of the model are not linear in the features, or the file would be too
+        large for the format.
+    MissingDependencyError
+        If the package onnx is not installed.
+    ModelError
+        If the scores of the file differ from those of the model. No file is written.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from sightunseen.methods import ESZSL
+    >>> model = ESZSL().fit(np.eye(4), ["cat", "cat", "dog", "dog"], {"cat": [1, 0], "dog": [0, 1], "owl": [1, 1]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export_onnx(model, f"{folder}/model.onnx").inputs
+    {'features': ('images', 4), 'class_vectors': ('classes', 2)}
     """
     path = Path(path)
     if path.suffix != ".onnx":
-        raise SettingsError(f"the name of an ONNX file must end in .onnx; got {path}.")
+        raise SettingsError(f"the name of an ONNX file must end in .onnx; got {path}. Choose another name.")
     check_is_fitted(model)
     made = as_onnx(model)
     with written_atomically(path) as temporary:
         temporary.write_bytes(made.SerializeToString())
         difference = check_onnx(model, temporary) if find_spec("onnxruntime") else None
-        if difference is not None and not difference <= TOLERANCE:  # so that NaN is refused, too
+        if difference is not None and not difference <= TOLERANCE:  # also true for NaN
             raise ModelError(
-                f"the scores of the ONNX file differ from the model's by {difference:.1e} of the largest one, more than "
-                f"{TOLERANCE:.0e}; the file was not kept. This is a fault of sightunseen: please report it, with {model}."
+                f"the scores of the ONNX file differ from the model's by {difference:.1e} of the largest score; expected at "
+                f"most {TOLERANCE:.0e}. The file was not written. This is a bug: please report it, with {model}."
             )
     return OnnxFile(path, _shapes(made.graph.input), _shapes(made.graph.output), difference)
 
 
 def check_onnx(model: ZeroShotClassifier, path: str | Path, images: int = 1000, seed: int = 0) -> float:
-    """The largest difference between the scores of the file and of the model, as a part of the largest score.
+    """Compare the scores of an ONNX file and of its model on random images, with onnxruntime.
 
-    Measured by onnxruntime on random images, over the model's classes and some new ones that lie between those.
+    The classes are those of the model and new ones with interpolated class vectors.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted model.
+    path : str or Path
+        ONNX file of the model.
+    images : int, default=1000
+        Number of random images.
+    seed : int, default=0
+        Random seed.
+
+    Returns
+    -------
+    float
+        Largest absolute difference, relative to the largest score.
+
+    Raises
+    ------
+    MissingDependencyError
+        If onnxruntime is not installed.
     """
     try:
         from onnxruntime import InferenceSession
@@ -92,7 +157,7 @@ def check_onnx(model: ZeroShotClassifier, path: str | Path, images: int = 1000, 
 
 
 def _with_new_classes(model: ZeroShotClassifier, rng: np.random.Generator) -> ZeroShotClassifier:
-    """A copy that knows some classes more, each between two of its own."""
+    """Copy a model and add classes, each with a class vector between those of two classes of the model."""
     table = model.table_
     one, other = rng.integers(len(table.labels), size=(2, NEW_CLASSES))
     share = rng.uniform(size=(NEW_CLASSES, 1))
@@ -102,7 +167,7 @@ def _with_new_classes(model: ZeroShotClassifier, rng: np.random.Generator) -> Ze
 
 
 def _random_features(model: ZeroShotClassifier, images: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Normal ones, (n, d), moved to where the training images' features are as far as the model knows it."""
+    """Normally distributed features of shape (n, d), with the location and scale of the training images if known."""
     features, scaling = rng.standard_normal((images, int(model.n_features_in_)), dtype=np.float32), model.scaling_
     if scaling.shift is None or scaling.factor is None:
         return features

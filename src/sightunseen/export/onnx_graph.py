@@ -1,4 +1,4 @@
-"""The graph of an ONNX file: class vectors to classifiers, features against them, scores and probabilities."""
+"""ONNX graph of a model: class vectors to classifiers, then scores and probabilities of the features."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -16,26 +16,44 @@ from sightunseen.semantics.class_vectors import AttributeScaling, length_of
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-OPSET, FORMAT = 17, 8  # of 2022: what reads ONNX today reads these
-MOST_BYTES = 2_000_000_000  # of constants and metadata: protobuf ends at 2**31, and the nodes need some, too
+OPSET, FORMAT = 17, 8  # released in 2022 and widely supported
+MOST_BYTES = 2_000_000_000  # of constants and metadata; protobuf allows 2**31 bytes in total
 
 
 def as_onnx(model: ZeroShotClassifier) -> "ModelProto":
-    """The file of a fitted model, in memory; what it takes and gives, see :func:`sightunseen.export.onnx_files.export_onnx`."""
+    """Convert a fitted model to an ONNX model in memory.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted model.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Model with the inputs and outputs described in :func:`sightunseen.export.onnx_files.export_onnx`.
+
+    Raises
+    ------
+    MissingDependencyError
+        If the package onnx is not installed.
+    SettingsError
+        If the scores of the model are not linear in the features, or the file would be too large for the format.
+    """
     try:
         from onnx import TensorProto, checker, helper
     except ImportError as error:
-        raise MissingDependencyError("ONNX files need the package onnx: pip install 'sightunseen[onnx]'") from error
+        raise MissingDependencyError("ONNX export needs the package onnx: pip install 'sightunseen[onnx]'") from error
     made_of, metadata = model.classifier_map(), _metadata(model)
     vectors = int(model.table_.vectors.shape[1])
     graph = _Graph()
     scaled = graph.class_vectors(model.attribute_scaling_, length_of(getattr(model, "semantic_norm", None), vectors))
-    graph.answers(made_of, model.scaling_, scaled, float(model.seen_penalty), model.temperature_)
+    graph.outputs(made_of, model.scaling_, scaled, float(model.seen_penalty), model.temperature_)
     size = sum(len(constant.raw_data) for constant in graph.constants) + sum(map(len, metadata.values()))
     if size > MOST_BYTES:
         raise SettingsError(
-            f"this model would make an ONNX file of {size / 1e9:.1f} GB; the format ends at {MOST_BYTES / 1e9:g} GB. "
-            "Train a smaller one (hidden), or use to_linear for a fixed list of classes."
+            f"the ONNX file would have {size / 1e9:.1f} GB; the format allows {MOST_BYTES / 1e9:g} GB. "
+            "Train a smaller model (hidden), or export linear classifiers of fixed classes (to_linear)."
         )
 
     def tensor(name: str, *shape: int | str, kind: int = TensorProto.FLOAT) -> Any:
@@ -58,101 +76,101 @@ def as_onnx(model: ZeroShotClassifier) -> "ModelProto":
 
 
 class _Graph:
-    """The nodes and constants of a graph in the making; every step returns the name of its result."""
+    """Nodes and constants of a graph under construction; each method returns the name of its result."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def answers(
+    def outputs(
         self, made_of: ClassifierMap, scaling: FeatureScaling, vectors: str, penalty: float, temperature: float
     ) -> None:
-        """The whole of it, from scaled class vectors on."""
+        """Add the outputs ``scores`` and ``probabilities``, given scaled class vectors."""
         weights = self.classifiers(made_of, vectors)
         bias = None
         if made_of.similarity == "cosine":
-            weights = self.step("Mul", self.step("Div", weights, self.lengths(weights)), self.constant(made_of.scale))
+            weights = self.node("Mul", self.node("Div", weights, self.norms(weights)), self.constant(made_of.scale))
         elif made_of.similarity == "distance":
-            bias = self.step("ReduceSumSquare", weights, axes=[1], keepdims=0)  # (c,)
-            weights = self.step("Mul", weights, self.constant(2))
+            bias = self.node("ReduceSumSquare", weights, axes=[1], keepdims=0)  # (c,)
+            weights = self.node("Mul", weights, self.constant(2))
         if made_of.projection is not None:
-            weights = self.step("MatMul", weights, self.constant(made_of.projection))
+            weights = self.node("MatMul", weights, self.constant(made_of.projection))
         features = self.features(scaling)
-        scores = self.step("Gemm", features, weights, transB=1)  # (n, c)
+        scores = self.node("Gemm", features, weights, transB=1)  # (n, c)
         if made_of.similarity == "cosine" or scaling.kind == "unit":
-            # Divided by the features' lengths at the end: a pass over (n, c) numbers rather than (n, d).
-            scores = self.step("Div", scores, self.lengths(features))
+            # Dividing the (n, c) scores by the norms of the features is faster than dividing the (n, d) features.
+            scores = self.node("Div", scores, self.norms(features))
         if bias is not None:
-            scores = self.step("Sub", scores, bias)
+            scores = self.node("Sub", scores, bias)
         if penalty:
-            subtracted = self.step("Where", self.is_seen(), self.constant(penalty), self.constant(0))  # (c,)
-            scores = self.step("Sub", scores, subtracted)
-        self.step("Identity", scores, result="scores")
-        cooled = "scores" if temperature == 1 else self.step("Div", "scores", self.constant(temperature))
-        self.step("Softmax", cooled, result="probabilities", axis=1)
+            subtracted = self.node("Where", self.is_seen(), self.constant(penalty), self.constant(0))  # (c,)
+            scores = self.node("Sub", scores, subtracted)
+        self.node("Identity", scores, result="scores")
+        logits = "scores" if temperature == 1 else self.node("Div", "scores", self.constant(temperature))
+        self.node("Softmax", logits, result="probabilities", axis=1)
 
     def class_vectors(self, scaling: AttributeScaling, length: float | None) -> str:
-        """Class vectors as the method meets them, (c, a); ``length`` None leaves them as long as they are."""
+        """Scale class vectors, (c, a) -> (c, a); they are normalised to ``length`` unless it is None."""
         values = self.shifted("class_vectors", scaling)
         if length is None:
             return values
-        return self.step("Mul", self.step("Div", values, self.lengths(values)), self.constant(length))
+        return self.node("Mul", self.node("Div", values, self.norms(values)), self.constant(length))
 
     def classifiers(self, made_of: ClassifierMap, values: str) -> str:
-        """Scaled class vectors (c, a) -> what images are compared with, (c, d)."""
+        """Compute classifiers from scaled class vectors, (c, a) -> (c, d)."""
         for layer in made_of.layers:
             if isinstance(layer, WideGenerator):
                 values = self.wide(layer, values)
                 continue
             assert isinstance(layer, Layer)
             bias = () if layer.bias is None else (self.constant(layer.bias),)
-            values = self.step("Gemm", values, self.constant(layer.weights), *bias, transB=1)
-            values = self.step("Relu", values) if layer.rectify else values
+            values = self.node("Gemm", values, self.constant(layer.weights), *bias, transB=1)
+            values = self.node("Relu", values) if layer.rectify else values
         if made_of.learned is None:
             return values
-        rows = self.step("Max", "seen_indices", self.constant(0, np.int64))  # any row will do for an unseen class
-        learned = self.step("Gather", self.constant(made_of.learned), rows, axis=0)
-        is_seen = self.step("Unsqueeze", self.is_seen(), self.constant([1], np.int64))
-        return self.step("Where", is_seen, learned, values)
+        rows = self.node("Max", "seen_indices", self.constant(0, np.int64))  # the row of an unseen class is not used
+        learned = self.node("Gather", self.constant(made_of.learned), rows, axis=0)
+        is_seen = self.node("Unsqueeze", self.is_seen(), self.constant([1], np.int64))
+        return self.node("Where", is_seen, learned, values)
 
     def wide(self, generator: WideGenerator, values: str) -> str:
-        """The infinitely wide generator: (c, a) -> (c, k)."""
-        centred = self.step("Sub", values, self.constant(generator.centre))
-        values = self.step("Div", centred, self.constant(generator.unit))
+        """Evaluate kernel ridge regression with the linear or arc-cosine kernel, (c, a) -> (c, k)."""
+        centred = self.node("Sub", values, self.constant(generator.centre))
+        values = self.node("Div", centred, self.constant(generator.unit))
         if generator.linear:
-            return self.step("MatMul", values, self.constant(generator.anchors.T @ generator.weights))
-        # The anchors are brought to length one here, so that of the lengths only those of the classes are left to compute.
+            return self.node("MatMul", values, self.constant(generator.anchors.T @ generator.weights))
+        # The anchors are L2-normalised here, so that the graph computes only the norms of the class vectors.
         sizes = np.maximum(np.linalg.norm(generator.anchors, axis=1, keepdims=True), SMALLEST_LENGTH)  # (s, 1)
         directions = self.constant(generator.anchors / sizes)
-        cosine = self.step("Div", self.step("Gemm", values, directions, transB=1), self.lengths(values))
-        cosine = self.step("Clip", cosine, self.constant(-1), self.constant(1))
-        angle = self.step("Acos", cosine)
-        rest = self.step("Mul", self.step("Sub", self.constant(np.pi), angle), cosine)
-        kernel = self.step("Mul", self.step("Add", self.step("Sin", angle), rest), self.lengths(values))
-        return self.step("MatMul", kernel, self.constant(sizes / np.pi * generator.weights))
+        cosine = self.node("Div", self.node("Gemm", values, directions, transB=1), self.norms(values))
+        cosine = self.node("Clip", cosine, self.constant(-1), self.constant(1))
+        angle = self.node("Acos", cosine)
+        rest = self.node("Mul", self.node("Sub", self.constant(np.pi), angle), cosine)
+        kernel = self.node("Mul", self.node("Add", self.node("Sin", angle), rest), self.norms(values))
+        return self.node("MatMul", kernel, self.constant(sizes / np.pi * generator.weights))
 
     def features(self, scaling: FeatureScaling) -> str:
-        """Features as the method meets them, (n, d); but of kind ``unit`` the division by their length comes later."""
+        """Scale features, (n, d) -> (n, d); the L2 normalisation of kind ``unit`` is applied to the scores."""
         if scaling.kind in CENTRED:
             values = "features"
             if scaling.kind == "root":
-                values = self.step("Mul", self.step("Sign", values), self.step("Sqrt", self.step("Abs", values)))
-            return self.step("Sub", self.step("Div", values, self.lengths(values)), self.constant(scaling.shift))
+                values = self.node("Mul", self.node("Sign", values), self.node("Sqrt", self.node("Abs", values)))
+            return self.node("Sub", self.node("Div", values, self.norms(values)), self.constant(scaling.shift))
         values = self.shifted("features", scaling)
-        return self.step("Clip", values, self.constant(0), self.constant(1)) if scaling.kind == "range" else values
+        return self.node("Clip", values, self.constant(0), self.constant(1)) if scaling.kind == "range" else values
 
     def shifted(self, values: str, scaling: FeatureScaling | AttributeScaling) -> str:
-        """(values - shift) * factor, where there is anything to scale."""
+        """Compute (values - shift) * factor, if the scaling has both."""
         if scaling.shift is None or scaling.factor is None:
             return values
-        return self.step("Mul", self.step("Sub", values, self.constant(scaling.shift)), self.constant(scaling.factor))
+        return self.node("Mul", self.node("Sub", values, self.constant(scaling.shift)), self.constant(scaling.factor))
 
     def is_seen(self) -> str:
-        return self.step("GreaterOrEqual", "seen_indices", self.constant(0, np.int64))
+        return self.node("GreaterOrEqual", "seen_indices", self.constant(0, np.int64))
 
-    def lengths(self, rows: str) -> str:
-        """(n, k) -> (n, 1), none of them zero."""
-        return self.step("Max", self.step("ReduceL2", rows, axes=[1], keepdims=1), self.constant(SMALLEST_LENGTH))
+    def norms(self, rows: str) -> str:
+        """L2 norms of rows, (n, k) -> (n, 1), bounded away from zero."""
+        return self.node("Max", self.node("ReduceL2", rows, axes=[1], keepdims=1), self.constant(SMALLEST_LENGTH))
 
     def constant(self, value: Any, kind: Any = np.float32) -> str:
         from onnx import numpy_helper
@@ -161,7 +179,7 @@ class _Graph:
         self.constants.append(numpy_helper.from_array(np.asarray(value, dtype=kind, order="C"), name))
         return name
 
-    def step(self, operator: str, *inputs: str, result: str | None = None, **attributes: Any) -> str:
+    def node(self, operator: str, *inputs: str, result: str | None = None, **attributes: Any) -> str:
         from onnx import helper
 
         result = result or f"{operator.lower()}_{len(self.nodes)}"
@@ -170,7 +188,7 @@ class _Graph:
 
 
 def _metadata(model: ZeroShotClassifier) -> dict[str, str]:
-    """What the file says of itself: words, and JSON for everything that is more than a word."""
+    """Metadata of the file; values that are not plain strings are JSON."""
     table, record = model.table_, model.record_
     backbone = None if record is None else record.data.get("backbone")
     return {

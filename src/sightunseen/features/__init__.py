@@ -1,1 +1,1 @@
-"""Photos in, features out."""
+"""Feature extraction: backbones, caching and files of features."""

@@ -1,4 +1,4 @@
-"""Backbones by name: each turns photos into features, and says by a fingerprint which weights and preprocessing it has."""
+"""Backbones: networks and functions that turn photos into features, opened by name."""
 
 import hashlib
 import importlib
@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice
 from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Floats = NDArray[np.float32]
 
-KINDS = {  # how names begin -> the module that opens them
-    "efficientnet_lite": "networks",
-    "onnx:": "onnx_backbones",
-    "torchvision:": "networks",
-    "timm:": "networks",
-    "open_clip:": "networks",
-}
+PREFIXES = ("efficientnet_lite", "onnx:", "torchvision:", "timm:", "open_clip:")
 NAMES = (
     "efficientnet_lite0, efficientnet_lite1, efficientnet_lite2, onnx:FILE, torchvision:NAME, timm:NAME, open_clip:NAME/WEIGHTS"
 )
@@ -32,10 +26,16 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 class Backbone(ABC):
-    """Turns photos into features.
+    """Base class of feature extractors.
 
-    ``name`` says which it is, ``size`` how many features a photo has; ``fingerprint`` changes with the weights and with the
-    preprocessing, so features with one fingerprint may be mixed and others may not.
+    Attributes
+    ----------
+    name : str
+        Name of the backbone.
+    fingerprint : str
+        Hash of the weights and the preprocessing. Features with different fingerprints must not be mixed.
+    size : int
+        Number of features per photo.
     """
 
     name: str
@@ -44,27 +44,66 @@ class Backbone(ABC):
 
     @abstractmethod
     def prepare(self, image: "Image") -> Any:
-        """A photo as the backbone wants it: float32 (3, h, w)."""
+        """Preprocess a photo.
+
+        Parameters
+        ----------
+        image : PIL.Image.Image
+            Photo in RGB.
+
+        Returns
+        -------
+        ndarray of shape (3, h, w)
+            Input of the backbone, in single precision.
+        """
 
     @abstractmethod
     def __call__(self, batch: Any) -> Floats:
-        """The features (n, size) of prepared photos (n, 3, h, w), as one array or as a sequence of them."""
+        """Compute the features of preprocessed photos.
+
+        Parameters
+        ----------
+        batch : array of shape (n, 3, h, w) or sequence of n arrays of shape (3, h, w)
+            Results of :meth:`prepare`.
+
+        Returns
+        -------
+        ndarray of shape (n, size)
+            Features in single precision.
+        """
 
     def describe(self) -> dict[str, Any]:
-        """What a file of features or a model remembers of its backbone."""
+        """Return name, fingerprint and size, as stored in feature files and models."""
         return {"name": self.name, "fingerprint": self.fingerprint, "size": self.size}
 
     def _measure(self) -> int:
-        """The number of features, found by trying a grey photo."""
+        """The number of features, determined with a grey photo."""
         from PIL import Image
 
         return int(self([self.prepare(Image.new("RGB", (64, 64), "grey"))]).shape[1])
 
 
 class CallableBackbone(Backbone):
-    """Any function from a list of n PIL images to features (n, d), under a name that stands for what it does.
+    """Backbone made from a Python function.
 
-    Features are kept under that name: give another one when the function changes.
+    Parameters
+    ----------
+    function : callable
+        Function from a list of n PIL images to features of shape (n, d).
+    name : str
+        Name of the backbone. Cached features are stored under this name: change it when the function changes.
+
+    Raises
+    ------
+    DataError
+        If the function returns an array of another shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> backbone = CallableBackbone(lambda images: [np.asarray(image).mean(axis=(0, 1)) for image in images], "mean colours")
+    >>> backbone.size
+    3
     """
 
     def __init__(self, function: "Callable[[list[Image]], Any]", name: str) -> None:
@@ -74,34 +113,64 @@ class CallableBackbone(Backbone):
         self.size = self._measure()
 
     def prepare(self, image: "Image") -> "Image":
-        """The photo itself, in RGB."""
+        """Return the photo unchanged."""
         return image
 
     def __call__(self, batch: "Sequence[Image]") -> Floats:
-        """The features (n, size) of photos."""
+        """Compute the features, an array of shape (n, size), of n photos."""
         features = np.asarray(self.function(list(batch)), dtype=np.float32)
         if features.ndim != 2 or len(features) != len(batch):
-            raise DataError(f"{self.name} must give (n, d), a row a photo; {len(batch)} photos gave shape {features.shape}.")
+            raise DataError(
+                f"{self.name} must return an array of shape (n, d), one row per photo; {len(batch)} photos gave shape "
+                f"{features.shape}."
+            )
         return features
 
 
 def open_backbone(name: str, device: str = "auto") -> Backbone:
-    """The backbone of this name, one of those in ``NAMES``, with its weights.
+    """Open a backbone with its pretrained weights.
 
-    ``torchvision:resnet101`` has the weights that torchvision calls DEFAULT; others come after a slash, as in
-    ``torchvision:resnet101/IMAGENET1K_V1`` and ``open_clip:ViT-B-32/openai``. See :class:`OnnxBackbone` for ``onnx:FILE``.
+    Parameters
+    ----------
+    name : str
+        ``efficientnet_lite0`` to ``efficientnet_lite2``; ``torchvision:NAME``, with torchvision's default weights, or
+        ``torchvision:NAME/WEIGHTS`` as in ``torchvision:resnet101/IMAGENET1K_V1``; ``timm:NAME``;
+        ``open_clip:NAME/WEIGHTS`` as in ``open_clip:ViT-B-32/openai``; or ``onnx:FILE``, see
+        :class:`~sightunseen.features.onnx_backbones.OnnxBackbone`.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device to compute on; ``auto`` uses the GPU if there is one.
+
+    Returns
+    -------
+    Backbone
+        The backbone.
+
+    Raises
+    ------
+    SettingsError
+        If the name is unknown, the weights cannot be loaded, or there is no GPU for ``cuda``.
+    MissingDependencyError
+        If a package is not installed.
+
+    Examples
+    --------
+    >>> open_backbone("efficientnet_lite0").size  # doctest: +SKIP
+    1280
     """
     check_choice("device", device, DEVICES)
-    kind = next((kind for kind in KINDS if name.startswith(kind)), None)
-    if kind is None or name == kind:
+    if not name.startswith(PREFIXES) or name in PREFIXES:
         raise SettingsError(f"there is no backbone '{name}'; there are {NAMES}.")
-    module = importlib.import_module(f"sightunseen.features.{KINDS[kind]}")
+    module = importlib.import_module(f"sightunseen.features.{'onnx_backbones' if name.startswith('onnx:') else 'networks'}")
     opened: Backbone = module.open_named(name, device)
     return opened
 
 
 def fingerprint_of(*parts: str | bytes) -> str:
-    """One fingerprint of weights and preprocessing; addresses in memory, which change from run to run, are left out."""
+    """Hash descriptions of weights and preprocessing; memory addresses in them, which vary between runs, are ignored.
+
+    >>> fingerprint_of("<lambda at 0x7f01>") == fingerprint_of("<lambda at 0x7f02>")
+    True
+    """
     digest = hashlib.sha256()
     for part in parts:
         content = re.sub(r" at 0x[0-9a-fA-F]+", "", part).encode() if isinstance(part, str) else part
@@ -110,16 +179,49 @@ def fingerprint_of(*parts: str | bytes) -> str:
 
 
 def needed(module: str, install: str) -> Any:
-    """Import an optional package, or say what to install."""
+    """Import an optional package.
+
+    Parameters
+    ----------
+    module : str
+        Module to import.
+    install : str
+        Arguments of ``pip install``, for the error message.
+
+    Returns
+    -------
+    module
+        The imported module.
+
+    Raises
+    ------
+    MissingDependencyError
+        If the import fails.
+    """
     try:
         return importlib.import_module(module)
-    except Exception as error:  # a package that does not fit the installed torch fails in ways of its own
-        why = "" if isinstance(error, ModuleNotFoundError) else f" (it is there, but: {error})"
+    except Exception as error:  # a package built for another torch version can raise anything
+        why = "" if isinstance(error, ModuleNotFoundError) else f" (it is installed, but its import failed: {error})"
         raise MissingDependencyError(f"this backbone needs the package {module}{why}: pip install {install}") from error
 
 
 def cut_and_resized(image: "Image", size: tuple[int, int], part: float) -> NDArray[np.uint8]:
-    """The middle of a photo, the largest of these proportions times ``part``, at this (height, width): (h, w, 3)."""
+    """Crop the centre of a photo and resize it.
+
+    Parameters
+    ----------
+    image : PIL.Image.Image
+        Photo in RGB.
+    size : tuple of int
+        Height and width of the result.
+    part : float
+        Fraction of the largest centre crop with these proportions.
+
+    Returns
+    -------
+    ndarray of shape (height, width, 3)
+        Pixels from 0 to 255.
+    """
     from PIL import Image
 
     height, width = size

@@ -1,21 +1,22 @@
-"""From photos to features, in batches: read ahead by a few threads, and kept by content so that nothing is done twice."""
+"""Batched feature extraction from photos, with prefetching threads and a cache keyed by content."""
 
 import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_whole
 from sightunseen.core.errors import PhotoError
 from sightunseen.data.photo_files import content_of, read_photo
-from sightunseen.features.backbones import Backbone, Floats
+from sightunseen.features.backbones import Backbone
 from sightunseen.features.feature_cache import FeatureCache
 
 if TYPE_CHECKING:
@@ -26,25 +27,37 @@ THREADS = min(4, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class Batch:
-    """The features (n, d) of n photos, their paths and their places in what was given, and what could not be used."""
+    """Features of one batch of photos.
+
+    Parameters
+    ----------
+    paths : tuple
+        The n photos that could be used.
+    rows : ndarray of shape (n,)
+        Their indices among all photos given to :func:`extract`.
+    features : ndarray of shape (n, d)
+        Their features.
+    failures : tuple of (path, str)
+        Photos that could not be used, with the reason.
+    cached : int
+        Number of photos whose features came from the cache.
+    """
 
     paths: tuple[Any, ...]
     rows: NDArray[np.intp]
     features: Floats
-    failures: tuple[tuple[Any, str], ...]  # (path, reason)
-    cached: int  # of the n photos, how many were known before
+    failures: tuple[tuple[Any, str], ...]
+    cached: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Read:
-    """A batch before the backbone has seen it: of each photo its features, if they are known, or else the photo."""
+    """A batch before the forward pass; photos are identified by the hash of their content."""
 
-    paths: list[Any] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    keys: list[bytes] = field(default_factory=list)
-    known: dict[bytes, Floats] = field(default_factory=dict)
-    prepared: dict[bytes, Any] = field(default_factory=dict)
-    failures: list[tuple[Any, str]] = field(default_factory=list)
+    photos: list[tuple[int, Any, bytes]]  # (row, path, hash) of the photos that can be used
+    known: dict[bytes, Floats]  # cached features
+    prepared: dict[bytes, Any]  # the other photos, preprocessed
+    failures: list[tuple[Any, str]]
 
 
 def extract(
@@ -55,17 +68,52 @@ def extract(
     reader: "Callable[[Any], bytes | Image]" = content_of,
     cache: bool = True,
 ) -> Iterator[Batch]:
-    """The features of photos, in their order and ``batch_size`` at a time; memory does not grow with their number.
+    """Extract the features of photos, in order; memory use does not grow with the number of photos.
 
-    ``photos`` are paths, or whatever ``reader`` turns into a photo: the content of its file, or an RGB image. ``tell`` gets
-    a line for each photo that cannot be used. A batch is kept in the cache before it is given out.
+    Parameters
+    ----------
+    photos : iterable
+        Paths, or any objects that ``reader`` accepts.
+    backbone : Backbone
+        Network that computes the features.
+    batch_size : int, default=32
+        Number of photos per batch.
+    tell : callable, optional
+        Function that receives a line of text for each photo that cannot be used.
+    reader : callable, optional
+        Function from an item of ``photos`` to the content of its file or to an RGB image. The default reads the file.
+    cache : bool, default=True
+        Whether to load and store features in the cache. A batch is stored before it is yielded.
+
+    Yields
+    ------
+    Batch
+        Features of up to ``batch_size`` photos.
+
+    Raises
+    ------
+    SettingsError
+        If ``batch_size`` is not a positive integer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> from sightunseen.features.backbones import CallableBackbone
+    >>> backbone = CallableBackbone(lambda images: [np.asarray(image).mean(axis=(0, 1)) for image in images], "mean colours")
+    >>> images = [Image.new("RGB", (4, 4), colour) for colour in ("red", "lime")]
+    >>> [batch] = extract(images, backbone, reader=lambda image: image, cache=False)
+    >>> batch.features
+    array([[255.,   0.,   0.],
+           [  0., 255.,   0.]], dtype=float32)
     """
     check_whole("batch_size", batch_size, 1)
     kept = FeatureCache(backbone) if cache else None
     pool = ThreadPoolExecutor(THREADS)
     ahead: deque[Future[_Read]] = deque()
+    numbered = enumerate(photos)
     try:
-        for batch in _batches(photos, batch_size):
+        while batch := list(islice(numbered, batch_size)):
             ahead.append(pool.submit(_read, batch, backbone, reader, kept))
             if len(ahead) > THREADS:
                 yield _finished(ahead.popleft().result(), backbone, kept, tell)
@@ -77,49 +125,38 @@ def extract(
             kept.close()
 
 
-def _batches(photos: Iterable[Any], size: int) -> Iterator[list[tuple[int, Any]]]:
-    numbered = enumerate(photos)
-    while batch := list(islice(numbered, size)):
-        yield batch
-
-
 def _read(
     batch: list[tuple[int, Any]],
     backbone: Backbone,
     reader: "Callable[[Any], bytes | Image]",
     cache: FeatureCache | None,
 ) -> _Read:
+    """Read a batch, look up cached features and preprocess the other photos."""
     contents: dict[bytes, bytes | Image] = {}
-    read = _Read()
     photos: list[tuple[int, Any, bytes]] = []
+    failures: list[tuple[Any, str]] = []
     for row, path in batch:
         try:
             content = reader(path)
         except PhotoError as error:
-            read.failures.append((path, error.reason))
-            continue
-        key = _key(content)
-        contents[key] = content
-        photos.append((row, path, key))
-    read.known = {} if cache is None else cache.find(list(contents))
+            failures.append((path, error.reason))
+        else:
+            photos.append((row, path, _key(content)))
+            contents[photos[-1][2]] = content
+    known = {} if cache is None else cache.find(list(contents))
+    prepared: dict[bytes, Any] = {}
     reasons: dict[bytes, str] = {}
-    for key in (key for key in contents if key not in read.known):
+    for key in (key for key in contents if key not in known):
         try:
-            read.prepared[key] = _prepared(contents[key], backbone)
+            prepared[key] = _prepared(contents[key], backbone)
         except PhotoError as error:
             reasons[key] = error.reason
-    for row, path, key in photos:
-        if key in reasons:
-            read.failures.append((path, reasons[key]))
-        else:
-            read.rows.append(row)
-            read.paths.append(path)
-            read.keys.append(key)
-    return read
+    failures += [(path, reasons[key]) for _, path, key in photos if key in reasons]
+    return _Read([photo for photo in photos if photo[2] not in reasons], known, prepared, failures)
 
 
 def _key(content: "bytes | Image") -> bytes:
-    """The SHA-256 of a file's content, or of an image's size and pixels."""
+    """SHA-256 of a file's content, or of an image's mode, size and pixels."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).digest()
     return hashlib.sha256(f"{content.mode} {content.size} ".encode() + content.tobytes()).digest()
@@ -129,12 +166,12 @@ def _prepared(content: "bytes | Image", backbone: Backbone) -> Any:
     image = read_photo(content) if isinstance(content, bytes) else content
     try:
         return backbone.prepare(image)
-    except Exception as error:  # a photo of one by a million pixels can be too much for a transform
-        raise PhotoError(f"the backbone cannot prepare it ({type(error).__name__}: {error})") from error
+    except Exception as error:  # a transform may fail on extreme proportions, such as 1 by 1,000,000 pixels
+        raise PhotoError(f"the backbone cannot preprocess it ({type(error).__name__}: {error})") from error
 
 
 def _finished(read: _Read, backbone: Backbone, cache: FeatureCache | None, tell: Callable[[str], None] | None) -> Batch:
-    """The batch with the features that were not known yet."""
+    """Compute the features that were not cached, and store them."""
     new: dict[bytes, Floats] = {}
     if read.prepared:
         new = dict(zip(read.prepared, backbone(list(read.prepared.values())), strict=True))
@@ -144,6 +181,11 @@ def _finished(read: _Read, backbone: Backbone, cache: FeatureCache | None, tell:
         for path, reason in read.failures:
             tell(f"{path}: {reason}")
     known = {**read.known, **new}
-    features = np.array([known[key] for key in read.keys], dtype=np.float32).reshape(-1, backbone.size)
-    cached = sum(key in read.known for key in read.keys)
-    return Batch(tuple(read.paths), np.array(read.rows, dtype=np.intp), features, tuple(read.failures), cached)
+    keys = [key for _, _, key in read.photos]
+    return Batch(
+        tuple(path for _, path, _ in read.photos),
+        np.array([row for row, _, _ in read.photos], dtype=np.intp),
+        np.array([known[key] for key in keys], dtype=np.float32).reshape(-1, backbone.size),
+        tuple(read.failures),
+        cached=sum(key in read.known for key in keys),
+    )

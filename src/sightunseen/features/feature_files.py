@@ -1,4 +1,4 @@
-"""Features in files, written as they come: Parquet or ``.npz``, with the backbone that they are from."""
+"""Feature files, Parquet or ``.npz``, written batch by batch, with a description of the backbone."""
 
 import json
 import tempfile
@@ -11,12 +11,13 @@ import numpy as np
 
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.files import written_atomically
+from sightunseen.data.columns import opened
 from sightunseen.features.backbones import Backbone
 from sightunseen.features.extract import Batch
 
 ENDINGS = (".parquet", ".npz")
 KEY = "sightunseen.backbone"
-ROWS = 4096  # rows that go to the disk together
+ROWS = 4096  # minimum number of rows per row group
 
 
 def write_features(
@@ -26,64 +27,99 @@ def write_features(
     labels: Sequence[str] | None = None,
     splits: Sequence[str] | None = None,
 ) -> int:
-    """Write batches of features as they come; returns the number of photos.
+    """Write batches of features to a file.
 
-    ``labels`` and ``splits`` are those of all photos that were given to be extracted; those of photos that could not be
-    used are passed over. Nothing is written where there is no photo that could be.
+    Parameters
+    ----------
+    path : Path
+        File that ends in ``.parquet`` or ``.npz``.
+    batches : iterable of Batch
+        Result of :func:`~sightunseen.features.extract.extract`.
+    backbone : Backbone
+        The backbone of the features; its description is stored in the file.
+    labels, splits : sequence of str, optional
+        Label and split of every photo given to ``extract``, including those that could not be used.
+
+    Returns
+    -------
+    int
+        Number of photos written.
+
+    Raises
+    ------
+    SettingsError
+        If the path has another ending.
+    DataError
+        If no photo could be used; then no file is written.
     """
     check_ending(path)
     with written_atomically(path) as temporary:
         write = _write_parquet if path.suffix == ".parquet" else _write_npz
-        rows = write(temporary, batches, backbone, {"label": labels, "split": splits})
+        columns = {"label": labels, "split": splits}
+        rows = write(temporary, batches, backbone, {key: texts for key, texts in columns.items() if texts is not None})
         if not rows:
             raise DataError(f"none of the photos could be used; {path} is not written.")
     return rows
 
 
 def check_ending(path: Path) -> None:
-    """Refuse a file name whose format is not known, before any work is done."""
+    """Raise ``SettingsError`` unless a path ends in ``.parquet`` or ``.npz``."""
     if path.suffix not in ENDINGS:
         raise SettingsError(f"{path} must end in {' or '.join(ENDINGS)}; got '{path.suffix}'.")
 
 
 def backbone_of(path: str | Path) -> dict[str, Any] | None:
-    """The name, fingerprint and size of the backbone that a file's features are from; None where it does not say."""
+    """Read the description of the backbone from a feature file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    dict or None
+        Name, fingerprint and size of the backbone; None if the file does not store them.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read.
+    """
     path = Path(path)
-    if path.suffix not in ENDINGS:
-        return None
-    try:
-        if path.suffix == ".parquet":
-            from pyarrow import parquet
-
-            said = (parquet.read_schema(path).metadata or {}).get(KEY.encode())
-        else:
-            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                said = str(file[KEY]) if KEY in file.files else None
-        return None if said is None else dict(json.loads(said))
-    except Exception as error:  # each format's reader has its own exceptions
-        raise DataError(f"{path} cannot be read ({type(error).__name__}: {error}). Write it again.") from error
+    return opened(path, lambda: _read_backbone(path)) if path.suffix in ENDINGS else None
 
 
-Columns = dict[str, Sequence[str] | None]
+def _read_backbone(path: Path) -> dict[str, Any] | None:
+    if path.suffix == ".parquet":
+        from pyarrow import parquet
+
+        stored = (parquet.read_schema(path).metadata or {}).get(KEY.encode())
+    else:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            stored = str(file[KEY]) if KEY in file.files else None
+    return None if stored is None else dict(json.loads(stored))
+
+
+Columns = dict[str, Sequence[str]]
 
 
 def _write_parquet(path: Path, batches: Iterable[Batch], backbone: Backbone, columns: Columns) -> int:
     import pyarrow
     from pyarrow import parquet
 
-    given = {name: values for name, values in columns.items() if values is not None}
     vectors = pyarrow.list_(pyarrow.float32(), backbone.size)
-    fields = [("path", pyarrow.string()), *((name, pyarrow.string()) for name in given), ("features", vectors)]
+    fields = [("path", pyarrow.string()), *((name, pyarrow.string()) for name in columns), ("features", vectors)]
     schema = pyarrow.schema(fields, metadata={KEY: json.dumps(backbone.describe())})
     waiting: list[Batch] = []
     rows = 0
 
     def write() -> None:
-        places = np.concatenate([batch.rows for batch in waiting]).tolist()
+        indices = np.concatenate([batch.rows for batch in waiting]).tolist()
         flat = pyarrow.array(np.concatenate([batch.features for batch in waiting]).ravel())
         table = {
             "path": [_name(path) for batch in waiting for path in batch.paths],
-            **{name: [values[place] for place in places] for name, values in given.items()},
+            **{name: [values[index] for index in indices] for name, values in columns.items()},
             "features": pyarrow.FixedSizeListArray.from_arrays(flat, backbone.size),
         }
         writer.write_table(pyarrow.table(table, schema=schema))
@@ -102,12 +138,12 @@ def _write_parquet(path: Path, batches: Iterable[Batch], backbone: Backbone, col
 
 def _write_npz(path: Path, batches: Iterable[Batch], backbone: Backbone, columns: Columns) -> int:
     names: list[str] = []
-    places: list[int] = []
-    with tempfile.TemporaryFile(dir=path.parent) as features:  # an array's length comes before it, and is not known yet
+    indices: list[int] = []
+    with tempfile.TemporaryFile(dir=path.parent) as features:  # the header of an array needs its length, which is not known yet
         for batch in batches:
             features.write(batch.features.astype("<f4").tobytes())
             names += [_name(each) for each in batch.paths]
-            places += batch.rows.tolist()
+            indices += batch.rows.tolist()
         features.seek(0)
         with zipfile.ZipFile(path, "w") as archive:
             with archive.open("X.npy", "w", force_zip64=True) as file:
@@ -115,7 +151,7 @@ def _write_npz(path: Path, batches: Iterable[Batch], backbone: Backbone, columns
                 np.lib.format.write_array_header_2_0(file, header)
                 while block := features.read(1 << 22):
                     file.write(block)
-            given = {name: [values[place] for place in places] for name, values in columns.items() if values is not None}
+            given = {name: [values[index] for index in indices] for name, values in columns.items()}
             others = {"path": names, **given, KEY: json.dumps(backbone.describe())}
             for name, values in others.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
@@ -124,5 +160,5 @@ def _write_npz(path: Path, batches: Iterable[Batch], backbone: Backbone, columns
 
 
 def _name(path: Any) -> str:
-    """A path as text; what cannot be written in UTF-8 becomes question marks."""
+    """A path as text; characters that cannot be encoded in UTF-8 become question marks."""
     return str(path).encode("utf-8", "replace").decode()

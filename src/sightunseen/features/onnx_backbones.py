@@ -7,23 +7,43 @@ from urllib.parse import parse_qsl
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.errors import SettingsError
 from sightunseen.core.files import sha256_of
-from sightunseen.features.backbones import Backbone, Floats, cut_and_resized, fingerprint_of, needed
+from sightunseen.features.backbones import Backbone, cut_and_resized, fingerprint_of, needed
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-IMAGENET = {"mean": "123.675,116.28,103.53", "std": "58.395,57.12,57.375"}  # of pixels from 0 to 255
-PART = 0.875  # of a photo's middle, as in 224 of 256
+IMAGENET = {"mean": "123.675,116.28,103.53", "std": "58.395,57.12,57.375"}  # for pixels from 0 to 255
+PART = 0.875  # fraction of the centre crop, 224 / 256
 
 
 class OnnxBackbone(Backbone):
-    """An ONNX file with one input, photos (n, 3, h, w), and features (n, d) or (n, d, h, w) as first output.
+    """Backbone made from an ONNX model.
 
-    Photos are cut to their middle, resized to the model's (h, w) and normalised by ImageNet's mean and deviation. A model
-    that wants otherwise says so after a question mark, of pixels from 0 to 255, one number or three:
-    ``onnx:model.onnx?mean=127&std=128``; ``size=256`` is for models that leave h and w open (else 224).
+    The model has one input, photos of shape (n, 3, h, w). Its first output are the features, of shape (n, d) or
+    (n, d, h, w); the latter are averaged over h and w. Photos are cropped to their centre, resized to (h, w) and
+    standardised with the mean and standard deviation of ImageNet.
+
+    Parameters
+    ----------
+    name : str
+        Name of the backbone, such as ``onnx:model.onnx?mean=127&std=128``.
+    path : Path
+        The ONNX file.
+    options : dict of str to str
+        Options after the question mark: ``mean`` and ``std`` of pixels from 0 to 255, one number or three with commas,
+        and ``size``, the height and width for models with dynamic axes (default 224).
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device to compute on; ``auto`` uses the GPU if there is one.
+
+    Raises
+    ------
+    SettingsError
+        If the file, its input or output, an option or the device cannot be used.
+    MissingDependencyError
+        If onnxruntime is not installed.
     """
 
     def __init__(self, name: str, path: Path, options: dict[str, str], device: str = "auto") -> None:
@@ -36,30 +56,30 @@ class OnnxBackbone(Backbone):
         wanted = ("CPUExecutionProvider",) if device == "cpu" else ("CUDAExecutionProvider", "CPUExecutionProvider")
         try:
             self.session = runtime.InferenceSession(str(path), providers=[each for each in wanted if each in available])
-        except Exception as error:  # onnxruntime has many of its own
+        except Exception as error:  # onnxruntime has its own exceptions
             raise SettingsError(f"{path} cannot be opened as an ONNX model ({error}).") from error
         self.name = name
         self.most, self.shape = _input_of(self.session, path, options.pop("size", "224"))
         self.mean, self.std = (_numbers(name, key, options.pop(key, IMAGENET[key])) for key in ("mean", "std"))
         if options:
-            raise SettingsError(f"the backbone '{name}' knows the options mean, std and size; got '{next(iter(options))}'.")
+            raise SettingsError(f"the backbone '{name}' has the options mean, std and size; got '{next(iter(options))}'.")
         preprocessing = f"middle {PART}, bicubic to {self.shape}, minus {self.mean.tolist()}, by {self.std.tolist()}"
         self.fingerprint = fingerprint_of(sha256_of(path), preprocessing)
         self.size = self._measure()
 
     def prepare(self, image: "Image") -> Floats:
-        """A photo as the model wants it, (3, h, w)."""
+        """Preprocess a photo to an array of shape (3, h, w)."""
         pixels = cut_and_resized(image, self.shape, PART).astype(np.float32)
         return ((pixels - self.mean) / self.std).transpose(2, 0, 1)
 
     def __call__(self, batch: Any) -> Floats:
-        """The features (n, size) of prepared photos (n, 3, h, w)."""
+        """Compute the features, (n, size), of preprocessed photos, (n, 3, h, w)."""
         images = np.ascontiguousarray(np.stack(batch), dtype=np.float32)
         step = self.most or len(images)
         return np.concatenate([self._run(images[start : start + step]) for start in range(0, len(images), step)])
 
     def _run(self, images: Floats) -> Floats:
-        missing = (self.most or len(images)) - len(images)  # a model may take batches of one size only
+        missing = (self.most or len(images)) - len(images)  # padding, for models with a fixed batch size
         filled = np.concatenate([images, np.zeros((missing, *images.shape[1:]), np.float32)])
         name = self.session.get_inputs()[0].name
         features = self.session.run(None, {name: filled})[0][: len(images)]
@@ -73,13 +93,13 @@ class OnnxBackbone(Backbone):
 
 
 def open_named(name: str, device: str) -> OnnxBackbone:
-    """``onnx:FILE`` or ``onnx:FILE?OPTIONS``."""
+    """Open ``onnx:FILE`` or ``onnx:FILE?OPTIONS``."""
     path, _, options = name.removeprefix("onnx:").partition("?")
     return OnnxBackbone(name, Path(path), dict(parse_qsl(options, keep_blank_values=True)), device)
 
 
 def _input_of(session: Any, path: Path, size: str) -> tuple[int | None, tuple[int, int]]:
-    """The batch size, if it is fixed, and (height, width) of the model's input."""
+    """The batch size, None if it is dynamic, and (height, width) of the model's input."""
     inputs = session.get_inputs()
     shape = inputs[0].shape
     photos = len(shape) == 4 and (shape[1] == 3 or not isinstance(shape[1], int)) and inputs[0].type == "tensor(float)"
@@ -87,7 +107,7 @@ def _input_of(session: Any, path: Path, size: str) -> tuple[int | None, tuple[in
         found = ", ".join(f"{each.name} {each.type} {each.shape}" for each in inputs)
         raise SettingsError(f"{path} must have one input of photos, float (n, 3, h, w); it has {found}.")
     if not size.isdigit() or int(size) < 1:
-        raise SettingsError(f"the size of photos for {path} must be a whole number; got '{size}'.")
+        raise SettingsError(f"size of the photos for {path} must be a positive integer; got '{size}'.")
     batch, height, width = (value if isinstance(value, int) else None for value in (shape[0], *shape[2:]))
     return batch, (height or int(size), width or int(size))
 

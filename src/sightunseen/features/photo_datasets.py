@@ -1,4 +1,4 @@
-"""Photos with a table of classes as a data set."""
+"""Data sets from photos and a table of classes."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -29,19 +29,45 @@ def load_photos(
     tell: Callable[[str], None] | None = None,
     watch: Watch = lambda batches, _: iter(batches),
 ) -> ZeroShotDataset:
-    """The photos that a path leads to (see :func:`~sightunseen.data.photo_lists.list_photos`) as a data set.
+    """Load a data set of photos; their features are extracted or come from the cache.
 
     Parameters
     ----------
-    backbone : what turns photos into features; the data set remembers it.
-    classes : a class table or its file; None looks for ``classes.csv`` and the like among the photos and beside them.
-    semantics : what class vectors are made of, see :func:`~sightunseen.semantics.describe.describe_classes`.
-    seen : classes that a model was trained on; where the photos do not say what they serve for, they test it then.
-    tell, watch : told of photos that cannot be used; given the batches and the number of photos, to show progress.
+    source : str or Path
+        Folder or CSV of photos with labels, see :func:`~sightunseen.data.photo_lists.list_photos`.
+    backbone : Backbone
+        Network that computes the features.
+    classes : ClassTable, str or Path, optional
+        Class table or its file. The default is ``classes.csv`` (or ``.parquet``, ``.json``, ``.npz``) in the folder of the
+        photos or in its parent.
+    semantics : str, default="auto"
+        Content of the class vectors, see :func:`~sightunseen.semantics.describe.describe_classes`.
+    seen : collection of labels, optional
+        Classes that a model was trained on. If given, photos without a split become test images.
+    tell : callable, optional
+        Function that receives a line of text for each photo that cannot be used.
+    watch : callable, optional
+        Function of an iterable of batches and the number of photos. It returns an iterator of the same batches and may
+        show progress.
+
+    Returns
+    -------
+    ZeroShotDataset
+        The data set, with a description of the backbone.
+
+    Raises
+    ------
+    DataError
+        If the photos have no labels, none can be used, or there is no table of classes.
+
+    Examples
+    --------
+    >>> from sightunseen.features.backbones import open_backbone
+    >>> data = load_photos("photos", open_backbone("efficientnet_lite0"), "classes.csv")  # doctest: +SKIP
     """
     source, photos = Path(source), list_photos(source)
     if photos.labels is None:
-        raise DataError(f"{source} does not say what its photos show. Put them into folders named after their classes.")
+        raise DataError(f"{source} has no labels. Put the photos into folders named after their classes.")
     table, sources = _classes(source, classes, semantics)
     batches = list(watch(extract(photos.paths, backbone, tell=tell), len(photos)))
     rows = np.concatenate([batch.rows for batch in batches])
@@ -72,5 +98,5 @@ def _classes(source: Path, classes: ClassTable | str | Path | None, semantics: s
     beside = [folder / name for folder in folders for name in CLASS_FILES if (folder / name).is_file()]
     found = Path(classes) if classes is not None else next(iter(beside), None)
     if found is None:
-        raise DataError(f"there is no table of classes at {source}. Give one with --classes FILE: a line a class.")
+        raise DataError(f"there is no table of classes at {source}. Give one with --classes FILE: one line per class.")
     return load_classes(found, semantics), {f"classes {found.name}": content_fingerprint(found)}

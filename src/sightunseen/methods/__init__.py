@@ -1,4 +1,7 @@
-"""The methods, one estimator each. A class is imported when it is first used, so that looking a name up imports no torch."""
+"""Estimators for zero-shot classification, one class per method.
+
+Classes are imported on first use, so that a lookup by name does not import torch.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -90,12 +93,41 @@ METHODS = _Methods()
 
 
 def load_model(path: str | Path) -> "ZeroShotClassifier":
-    """Read a model folder, whichever method it holds."""
+    """Read a model folder of any method.
+
+    Parameters
+    ----------
+    path : str or Path
+        Folder written by ``save`` or by ``sightunseen train``.
+
+    Returns
+    -------
+    ZeroShotClassifier
+        The fitted model.
+
+    Raises
+    ------
+    ModelError
+        If the folder is missing or damaged, or holds a method that this version does not know.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sightunseen.methods import ESZSL, load_model
+    >>> model = ESZSL().fit([[0.0, 1.0], [1.0, 0.0]], ["cat", "dog"], {"cat": [1, 0], "dog": [0, 1], "wolf": [1, 1]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model")
+    ...     load_model(f"{folder}/model")
+    ESZSL()
+    """
     from sightunseen.core.model_files import read_model
 
     files = read_model(Path(path))
     if files.method not in METHODS:
-        raise ModelError(f"{path} holds a '{files.method}' model; this sightunseen knows {', '.join(METHODS)}. Update it.")
+        raise ModelError(
+            f"{path} holds a model of the unknown method '{files.method}'; this version of sightunseen knows "
+            f"{', '.join(METHODS)}. Update sightunseen."
+        )
     return METHODS[files.method].from_files(files)
 
 

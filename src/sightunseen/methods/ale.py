@@ -1,6 +1,6 @@
 """ALE: label-embedding for image classification (Akata, Perronnin, Harchaoui & Schmid, CVPR 2013, TPAMI 2016).
 
-By ``adapt``, ALE-tran: its transductive extension by label propagation (Xian, Lampert, Schiele & Akata, TPAMI 2018), after
+``adapt`` is ALE-tran, its transductive extension by label propagation (Xian, Lampert, Schiele & Akata, TPAMI 2018), after
 propagated semantic transfer (Rohrbach, Ebert & Schiele, NIPS 2013).
 """
 
@@ -11,56 +11,96 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 from torch import Tensor
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
-from sightunseen.core.errors import SettingsError
-from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.adaptable import AdaptableClassifier
-from sightunseen.methods.base.classifier import Floats, ZeroShotClassifier
+from sightunseen.methods.shared.checks import check_below_one
 from sightunseen.methods.shared.label_propagation import propagate
 from sightunseen.methods.shared.ranking import RankingClassifier, weighted_ranking
 
-SAME = 1e-4  # part of an image's length: nearer than this, an image is itself, but for rounding
+SAME = 1e-4  # relative distance below which two projected images count as the same image
 
 
 class ALE(RankingClassifier, AdaptableClassifier):
-    """F(x, y) = x' W s_y; the loss is l_r / r times the sum of max(0, margin + F(x_n, y) - F(x_n, y_n)) over wrong classes.
+    """Attribute label embedding (ALE): bilinear scores with the weighted approximate ranking loss.
 
-    r is the number of wrong classes for which that is more than zero, and l_r = 1 + 1/2 + ... + 1/r.
+    The score is F(x, y) = x' W s_y. The loss of an image is l_r / r times the sum of max(0, margin + F(x_n, y) - F(x_n, y_n))
+    over the wrong classes, where r is the number of wrong classes with a positive term and l_r = 1 + 1/2 + ... + 1/r.
+    :meth:`adapt` propagates labels among unlabelled images; its hyperparameters are ``neighbours``, ``alpha`` and
+    ``sharpness``.
+
+    Differs from the paper: the loss includes all wrong classes instead of a sample, and is minimised by Adam on mini-batches.
+    After ``adapt``, the propagated labels also reach new images, through their nearest neighbours.
 
     Parameters
     ----------
-    margin : by how much the right class must win.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_steps, batch_size : mini-batches, and the images in each.
-    learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
-    seen_penalty : subtracted from the scores of seen classes.
-    seed : the one number all randomness follows from.
-    device : ``auto``, ``cpu`` or ``cuda``.
+    margin : float, default=1.0
+        Margin by which the score of an image's own class must exceed all other scores.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default="sqrt"
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    n_steps : int, default=1000
+        Number of gradient steps.
+    batch_size : int, default=64
+        Number of images per mini-batch.
+    learning_rate : float, default=5e-4
+        Learning rate of Adam.
+    schedule : {"constant", "cosine", "halve every K"}, default="cosine"
+        Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
+    weight_decay : float, default=0.0
+        L2 penalty of Adam, added to the gradient.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+    seed : int, default=0
+        Seed from which all random numbers are derived.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device for training and prediction; ``"auto"`` uses a GPU if there is one.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    networks_ : dict
+        ``"map"`` holds the parameter ``weight``, W of shape (d, a).
+    propagation_ : PropagatedLabels or None
+        Propagated labels of the unlabelled images; None before ``adapt``.
+    losses_ : list of dict
+        Training loss over time.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import ALE
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = ALE(n_steps=20, device="cpu").fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
+    >>> adapted = model.adapt(data.test_unseen.X)
+    >>> adapted.is_adapted
+    True
     """
 
     adaptation_space = {"neighbours": (5, 10), "alpha": (0.5, 0.7, 0.8)}
 
-    propagation_: "Propagation | None" = None  # after adapt
+    propagation_: "PropagatedLabels | None" = None  # set by adapt
 
     def ranking_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """The weighted approximate ranking loss."""
+        """Compute the weighted approximate ranking loss; see :func:`~sightunseen.methods.shared.ranking.weighted_ranking`."""
         return weighted_ranking(scores, targets, self.margin)
 
-    def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
-        """Images in the space of class vectors, and the class vectors; after ``adapt``, neighbours have a say as well."""
-        if self.propagation_ is not None:
-            return ZeroShotClassifier.compared(self, X, labels)
-        return super().compared(X, labels)
-
-    def classifier_map(self) -> ClassifierMap:
-        """One layer; after ``adapt``, neighbours have a say as well."""
-        return super().classifier_map() if self.propagation_ is None else ZeroShotClassifier.classifier_map(self)
+    @property
+    def _is_bilinear(self) -> bool:
+        return self.propagation_ is None  # after ``adapt`` the scores also depend on neighbouring images
 
     def _adapt(  # type: ignore[override]
         self,
@@ -73,20 +113,21 @@ class ALE(RankingClassifier, AdaptableClassifier):
         alpha: float = 0.7,
         sharpness: float = 10.0,
     ) -> None:
-        """Propagate labels among the unlabelled images; how they reach any other image, see :class:`Propagation`.
+        """Propagate labels among the unlabelled images; see :class:`PropagatedLabels` for the scores of new images.
 
         Parameters
         ----------
-        neighbours : of an image in the graph.
-        alpha : the part of its label that an image has from its neighbours, below 1; the rest is from its own scores.
-        sharpness : scores times this are the logarithms of the labels that images start from.
+        neighbours : int, default=5
+            Number of nearest neighbours of an image.
+        alpha : float, default=0.7
+            Weight of the neighbours' labels, from 0 to below 1; the image's own scores have the weight 1 - alpha.
+        sharpness : float, default=10.0
+            Factor of the scores in the softmax that gives the initial labels.
         """
         check_whole("neighbours", neighbours, 1)
-        check_number("alpha", alpha, 0)
+        check_below_one("alpha", alpha)
         check_number("sharpness", sharpness, 0)
-        if alpha >= 1:
-            raise SettingsError(f"alpha must be below 1; got {alpha}.")
-        self.propagation_ = Propagation(
+        self.propagation_ = PropagatedLabels(
             unlabelled=self._projected(self._on_device(X)).cpu().numpy(),
             seen=self._projected(self._on_device(X_seen)).cpu().numpy(),
             places=np.searchsorted(self.seen_classes_, y_seen),
@@ -95,15 +136,13 @@ class ALE(RankingClassifier, AdaptableClassifier):
         )
         self._propagate()
 
-    # -- inside --------------------------------------------------------------------------------------------------------
-
     @torch.no_grad()
     def _projected(self, X: Tensor) -> Tensor:
-        """Images in the space of class vectors: x' W, (n, a)."""
+        """Project images (n, d) into the space of class vectors: x' W, (n, a)."""
         return X @ self.networks_["map"].get_parameter("weight")
 
     def _propagate(self) -> None:
-        """Once for all classes that can be predicted; a class added later has its labels propagated, too."""
+        """Propagate labels for all unseen classes, including classes added later."""
         if self.propagation_ is not None:
             self._propagated = self.propagation_.labels(self._vectors_of(self.unseen_classes_))  # (m, u)
 
@@ -123,7 +162,7 @@ class ALE(RankingClassifier, AdaptableClassifier):
         graph, seen = self.propagation_, np.isin(labels, self.seen_classes_)
         known = np.concatenate([graph.vectors, self._vectors_of(self.seen_classes_)])
         images = np.concatenate([graph.unlabelled, graph.seen])
-        of_images = np.zeros((len(images), len(labels)))  # the unlabelled are of unseen classes, the others of their own
+        of_images = np.zeros((len(images), len(labels)))  # propagated labels of unlabelled images, one-hot labels of seen ones
         unlabelled, labelled = np.split(of_images, [len(graph.unlabelled)])
         unlabelled[:, ~seen] = self._propagated[:, np.searchsorted(self.unseen_classes_, labels[~seen])]
         labelled[:, seen] = graph.places[:, None] == np.searchsorted(self.seen_classes_, labels[seen])
@@ -143,51 +182,92 @@ class ALE(RankingClassifier, AdaptableClassifier):
         prefix = "propagation."
         learned = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         if learned:
-            self.propagation_ = Propagation(**learned)
+            self.propagation_ = PropagatedLabels(**learned)
             self._propagate()
 
 
 @dataclass(frozen=True)
-class Propagation:
-    """Images in the space of class vectors, where what is near is likely of one class, and the labels they spread.
+class PropagatedLabels:
+    """Label propagation among images in the space of class vectors.
 
-    The graph is over the unlabelled images, as published. Their first labels are Y_ic = exp(t F(x_i, c)), over the sum of
-    that over the classes they may be of; the propagated ones are (I - alpha S)^-1 Y, brought to the sum of one. To carry
-    them to any image, here the equation of propagation is used once more: its label is (1 - alpha) y + alpha z, where y is
-    its own first label among all classes and z the mean label of its nearest neighbours. These are unlabelled images with
-    their propagated labels and images of seen classes with their own. The score is the label's logarithm.
+    The graph connects the unlabelled images, as published. Their initial labels are Y_ic = exp(t F(x_i, c)), normalised over
+    the classes they can belong to. The propagated labels are (I - alpha S)^-1 Y, normalised to a sum of one. For any image, one
+    more step of the propagation equation is computed: its label is (1 - alpha) y + alpha z, where y is its initial label among
+    all classes and z is the weighted mean of its nearest neighbours' labels. The neighbours are unlabelled images with
+    propagated labels and images of seen classes with their own. The score is the logarithm of the label.
+
+    The names of the fields are the names of the arrays in a model folder.
+
+    Parameters
+    ----------
+    unlabelled : ndarray of shape (m, a)
+        Projected unlabelled images.
+    seen : ndarray of shape (n, a)
+        Projected images of the seen classes.
+    places : ndarray of shape (n,)
+        Indices of their classes among the seen classes.
+    vectors : ndarray of shape (u, a)
+        Vectors of the classes of the unlabelled images.
+    settings : ndarray of shape (3,)
+        Number of neighbours, alpha and the sharpness t.
     """
 
-    unlabelled: Floats  # (m, a), projected
-    seen: Floats  # (n, a), projected
-    places: NDArray[np.int64]  # (n,), of their classes among the seen ones
-    vectors: Floats  # (u, a), of the classes the unlabelled images are of
-    settings: NDArray[np.float64]  # neighbours, alpha and sharpness t
+    unlabelled: Floats
+    seen: Floats
+    places: NDArray[np.int64]
+    vectors: Floats
+    settings: NDArray[np.float64]
 
     def labels(self, vectors: NDArray[Any]) -> NDArray[np.float64]:
-        """Propagated labels of the unlabelled images for the classes of these vectors, (m, c), each class by itself."""
+        """Propagate labels of the unlabelled images for further classes.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (c, a)
+            Class vectors. Each class is treated independently of the others.
+
+        Returns
+        -------
+        ndarray of shape (m, c)
+            Propagated labels.
+        """
         neighbours, alpha, sharpness = self.settings
         logits = sharpness * self.unlabelled @ np.concatenate([self.vectors, vectors]).T
         known = len(self.vectors)
         first = np.exp(logits - logsumexp(logits[:, :known], axis=1, keepdims=True))
-        # Solved to ten digits: what is next to nothing may come out below it.
+        # Conjugate gradients are accurate to ten digits, so tiny labels can come out negative.
         found = propagate(self.unlabelled, first, int(neighbours), alpha).clip(min=0)
         return np.asarray(found[:, known:] / found[:, :known].sum(axis=1, keepdims=True))
 
     def scores(self, projected: Tensor, vectors: Tensor, known: Tensor, images: Tensor, labels: Tensor) -> Tensor:
-        """Scores (b, c) of projected images (b, a).
+        """Score projected images.
 
-        ``vectors`` (c, a) are the candidates', ``known`` (k, a) those of all classes that there are images of; ``images``
-        (m + n, a) and ``labels`` (m + n, c) those of the neighbours.
+        Parameters
+        ----------
+        projected : Tensor of shape (b, a)
+            Projected images.
+        vectors : Tensor of shape (c, a)
+            Vectors of the candidate classes.
+        known : Tensor of shape (k, a)
+            Vectors of all classes with labelled or unlabelled images.
+        images : Tensor of shape (m + n, a)
+            Projected images that can be neighbours.
+        labels : Tensor of shape (m + n, c)
+            Labels of these images.
+
+        Returns
+        -------
+        Tensor of shape (b, c)
+            Logarithms of the labels.
         """
         neighbours, alpha, sharpness = self.settings.tolist()
         own = sharpness * projected @ vectors.T - torch.logsumexp(sharpness * projected @ known.T, dim=1, keepdim=True)
-        # In double precision, in which an image of the graph has no distance from itself. It is not its own neighbour:
-        # that would tell which images stood in the graph, all of them of unseen classes.
+        # In double precision, in which the distance of a graph image to itself is about zero. Such an image is not its own
+        # neighbour: that would reveal which images were in the graph, all of them of unseen classes.
         distances = torch.cdist(projected.double(), images.double())  # (b, m + n)
         distances[distances <= SAME * projected.norm(dim=1, keepdim=True)] = torch.inf
         nearest, rows = distances.topk(min(int(neighbours), len(images)), largest=False)
-        nearest = torch.where(nearest.isinf(), 0.0, nearest)  # only where every image is the same
+        nearest = torch.where(nearest.isinf(), 0.0, nearest)  # only if all images are the same
         width = nearest.mean(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
         weights = torch.exp(-((nearest / width) ** 2) / 2)
         weights = (weights / weights.sum(dim=1, keepdim=True)).float()

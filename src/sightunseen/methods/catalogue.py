@@ -1,8 +1,4 @@
-"""What methods there are, as plain data: a name in a plan or a table is looked up here, without importing torch.
-
-``cost`` is the time of one fit on CUB (7,057 images of 2,048 features) on one processor core, adapting included, in
-seconds, as ``benchmarks/methods.py`` measured it on an AMD EPYC.
-"""
+"""Catalogue of the methods as plain data. Names in plans and tables are looked up here, without importing torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +11,26 @@ INDUCTIVE, TRANSDUCTIVE = "inductive", "transductive"
 
 @dataclass(frozen=True)
 class Card:
-    """One row of the paper's tables: an estimator of ``sightunseen.methods`` and, if transductive, how it is adapted.
+    """Entry of the catalogue, which is one row of a results table: an estimator and, if transductive, its adaptation.
 
-    One for the ``ablation`` has to be named: words that stand for many methods (all, inductive) do not mean it.
+    Parameters
+    ----------
+    estimator : str
+        Name of the class in ``sightunseen.methods``.
+    setting : {"inductive", "transductive"}
+        Whether the method is adapted to unlabelled images of unseen classes.
+    paper : str
+        Authors, title and venue.
+    year : int
+        Year of publication.
+    cost : int
+        Seconds for one fit on CUB (7,057 images of 2,048 features) on one core of an AMD EPYC, adaptation included, as
+        measured by ``benchmarks/methods.py``.
+    adaptation : mapping of str to value, default={}
+        Hyperparameters of ``adapt`` that differ from the defaults.
+    ablation : bool, default=False
+        Whether the method belongs to an ablation study only. Such a method has to be named; ``all`` and ``inductive`` do not
+        include it.
     """
 
     estimator: str
@@ -51,7 +64,7 @@ CARDS: dict[str, Card] = {
     "f-CLSWGAN": Card("FCLSWGAN", INDUCTIVE, "Xian et al., Feature generating networks, CVPR", 2018, 49),
     "CN-ZSL": Card("CNZSL", INDUCTIVE, "Skorokhodov & Elhoseiny, Class normalization for zero-shot learning, ICLR", 2021, 5),
     "CVC": Card("CVC", INDUCTIVE, _CVC, 2019, 33),
-    "Foresight": Card("Foresight", INDUCTIVE, "sightunseen: an infinitely wide generator of Gaussian classes", 2026, 1),
+    "Foresight": Card("Foresight", INDUCTIVE, "sightunseen: Gaussian classes, means by kernel ridge regression", 2026, 1),
     "Projection": Card("Projection", INDUCTIVE, _CVC, 2019, 60, ablation=True),
     "ALE-tran": Card("ALE", TRANSDUCTIVE, "Xian et al., Zero-shot learning: a comprehensive evaluation, TPAMI", 2018, 3),
     "GFZSL-tran": Card("GFZSL", TRANSDUCTIVE, "Verma & Rai, A simple exponential family framework, ECML", 2017, 4),
@@ -59,12 +72,34 @@ CARDS: dict[str, Card] = {
     "QFSL": Card("QFSL", TRANSDUCTIVE, "Song et al., Transductive unbiased embedding, CVPR", 2018, 9),
     "CVC-tran-XE": Card("CVC", TRANSDUCTIVE, _CVC, 2019, 60, {"loss": "xe"}),
     "CVC-tran-GXE": Card("CVC", TRANSDUCTIVE, _CVC, 2019, 61, {"loss": "gxe"}),
-    "Foresight-tran": Card("Foresight", TRANSDUCTIVE, "sightunseen: the same, adapted by EM", 2026, 3),
+    "Foresight-tran": Card("Foresight", TRANSDUCTIVE, "sightunseen: Foresight, adapted by EM", 2026, 3),
 }
 
 
 def card_of(name: str) -> Card:
-    """The card of this name; another is an error."""
+    """Return the catalogue entry of a method.
+
+    Parameters
+    ----------
+    name : str
+        Name of the method, a key of ``CARDS``.
+
+    Returns
+    -------
+    Card
+        The entry.
+
+    Raises
+    ------
+    SettingsError
+        If the name is unknown.
+
+    Examples
+    --------
+    >>> from sightunseen.methods.catalogue import card_of
+    >>> card_of("SP-AEN").estimator
+    'SPAEN'
+    """
     if name not in CARDS:
-        raise SettingsError(f"there is no method '{name}'; there are {', '.join(CARDS)}. See: sightunseen methods")
+        raise SettingsError(f"there is no method '{name}'; choose one of {', '.join(CARDS)}. See: sightunseen methods")
     return CARDS[name]

@@ -1,7 +1,6 @@
 """CMT: zero-shot learning through cross-modal transfer (Socher, Ganjoo, Manning & Ng, NIPS 2013), Sections 4 to 6."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -10,7 +9,6 @@ from torch.nn import functional
 
 from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import Labels
-from sightunseen.core.errors import SettingsError
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.shared.networks import Perceptron
@@ -20,27 +18,69 @@ LEAST_VARIANCE = 1e-6
 
 
 class CMT(GradientTrainedClassifier):
-    """A network f maps images to class vectors, the mean of ||s_y - f(x)||^2 at its least; novelty detection parts the seen.
+    """Cross-modal transfer (CMT): a network maps images to class vectors; novelty detection separates seen from unseen.
 
-    Every seen class is an isometric Gaussian around its vector, as wide as its training images are mapped. An image is novel
-    if its largest log density g(x) among them is below a threshold T. If it is not, a softmax classifier of the features
-    decides among the seen classes; if it is, the nearest class vector does among the unseen ones.
+    The network f minimises the mean of ||s_y - f(x)||^2. Each seen class is an isotropic Gaussian around its vector, with the
+    variance of its mapped training images. An image is novel if its largest log density g(x) is below a threshold T. For an
+    image that is not novel, softmax regression on the features decides among the seen classes; for a novel one, the nearest
+    class vector decides among the unseen classes. The survey of Xian et al. (2018) calls this variant CMT*.
 
-    As scores: g(x) - T + log p(c | x) - max log p(. | x) for a seen class c, so that the best of them has g(x) - T; and for an
-    unseen one -q / (1 + q), where q is the mean square of s_c - f(x) in units of the seen classes' mean variance. That is in
-    the order of the distances and between -1 and 0: a penalty on seen classes raises T, to within one nat of some hundred.
+    The decision is expressed in scores. A seen class c has the score g(x) - T + log p(c | x) - max log p(. | x), so that the
+    largest of them is g(x) - T. An unseen class has -q / (1 + q), where q is the mean square of s_c - f(x) relative to the mean
+    variance of the seen classes. This preserves the order of the distances and lies between -1 and 0.
+
+    Differs from the paper: because of these scores, ``seen_penalty`` raises the threshold T, to within one nat.
 
     Parameters
     ----------
-    hidden : width of the hidden layer, of tanh.
-    kept : the share of training images that are not novel, which is where T stands.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_steps, images_per_episode : the number of tasks and the images in one.
-    learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
-    seen_penalty : subtracted from the scores of seen classes.
-    seed : the one number all randomness follows from.
-    device : ``auto``, ``cpu`` or ``cuda``.
+    hidden : int, default=256
+        Width of the hidden layer, which has a tanh activation.
+    kept : float, default=0.95
+        Share of the training images that are not novel; defines T.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default="sqrt"
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    n_steps : int, default=400
+        Number of gradient steps.
+    images_per_episode : int, default=128
+        Number of images per mini-batch.
+    learning_rate : float, default=1e-3
+        Learning rate of Adam.
+    schedule : {"constant", "cosine", "halve every K"}, default="cosine"
+        Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
+    weight_decay : float, default=1e-3
+        L2 penalty of Adam, added to the gradient.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+    seed : int, default=0
+        Seed from which all random numbers are derived.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device for training and prediction; ``"auto"`` uses a GPU if there is one.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    networks_ : dict
+        ``"mapping"`` (f), ``"softmax"`` and ``"novelty"``.
+    novelty_ : Novelty
+        Variances of the seen classes and the threshold T.
+    losses_ : list of dict
+        Training loss over time.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import CMT
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = CMT(n_steps=20, device="cpu").fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
     """
 
     search_space = {"weight_decay": (1e-4, 1e-3, 1e-2)}
@@ -74,13 +114,11 @@ class CMT(GradientTrainedClassifier):
         self.device = device
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant; ``fit`` does so first."""
+        """Validate hyperparameters."""
         super().check_settings()
         check_whole("hidden", self.hidden, 1)
         check_whole("images_per_episode", self.images_per_episode, 1)
-        check_number("kept", self.kept, 0)
-        if self.kept > 1:
-            raise SettingsError(f"kept must be a share, at most 1; got {self.kept!r}.")
+        check_number("kept", self.kept, 0, most=1)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         semantic_size, size, n_seen = self.table_.vectors.shape[1], int(self.n_features_in_), len(self.seen_classes_)
@@ -88,42 +126,34 @@ class CMT(GradientTrainedClassifier):
         mapping = Perceptron((size, self.hidden, semantic_size), rng, "tanh")
         return {"mapping": mapping, "softmax": Perceptron((size, n_seen), rng), "novelty": self.novelty_}
 
-    def _objective(self, X: Tensor, places: Tensor) -> "Transfer":
-        vectors = self._vectors_on_device(self.seen_classes_)
-        networks = self.networks_["mapping"], self.networks_["softmax"], self.novelty_
-        return Transfer(*networks, vectors, X, places, self.images_per_episode, self.kept, self.seed)
+    def _objective(self, X: Tensor, targets: Tensor) -> "Transfer":
+        return Transfer(self, X, targets)
 
-    def _prepare(self, labels: Labels) -> "Candidates":
-        seen = np.isin(labels, self.seen_classes_)
-        places = self._indices(self.seen_classes_, labels[seen])
-        vectors = self._vectors_on_device(labels[~seen]) if not seen.all() else None
-        columns = torch.as_tensor(np.argsort(np.argsort(~seen, kind="stable")), device=self._device)
-        return Candidates(self._vectors_on_device(self.seen_classes_), places, vectors, columns)
+    def _prepare(self, labels: Labels) -> tuple[Tensor, Tensor, Tensor]:
+        seen, n_seen = np.isin(labels, self.seen_classes_), len(self.seen_classes_)
+        # The columns of the candidates in the scores of all seen classes, followed by those of the unseen candidates.
+        columns = np.where(seen, np.searchsorted(self.seen_classes_, labels), n_seen + np.cumsum(~seen) - 1)
+        vectors = self._vectors_on_device(self.seen_classes_), self._vectors_on_device(labels[~seen])
+        return *vectors, torch.as_tensor(columns, device=self._device)
 
-    def _score_images(self, X: Tensor, prepared: "Candidates") -> Tensor:
-        novelty = self.novelty_
+    def _score_images(self, X: Tensor, prepared: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        seen_vectors, unseen_vectors, columns = prepared
         mapped = self.networks_["mapping"](X)  # (n, a)
         classified = functional.log_softmax(self.networks_["softmax"](X), dim=1)  # (n, s)
-        known = novelty(mapped, prepared.seen_vectors)[:, None] + classified - classified.max(dim=1, keepdim=True).values
-        scores: Tensor = known[:, prepared.places]
-        if prepared.unseen_vectors is not None:
-            ratio = squared_distances(mapped, prepared.unseen_vectors) / (mapped.shape[1] * novelty.variances.mean())
-            scores = torch.cat([scores, -ratio / (1 + ratio)], dim=1)
-        return scores[:, prepared.columns]
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """The vectors of all seen classes (s, a), which candidates are seen, the others' vectors, and where each column stands."""
-
-    seen_vectors: Tensor
-    places: Tensor
-    unseen_vectors: Tensor | None
-    columns: Tensor
+        novelty = self.novelty_(mapped, seen_vectors)[:, None]
+        seen = novelty + classified - classified.max(dim=1, keepdim=True).values
+        ratio = squared_distances(mapped, unseen_vectors) / (mapped.shape[1] * self.novelty_.variances.mean())
+        return torch.cat([seen, -ratio / (1 + ratio)], dim=1)[:, columns]
 
 
 class Novelty(nn.Module):
-    """How well the Gaussians of the seen classes explain a mapped image: g(x) - T."""
+    """Novelty detection: the largest log density g(x) of a mapped image under the Gaussians of the seen classes, minus T.
+
+    Parameters
+    ----------
+    n_seen : int
+        Number of seen classes.
+    """
 
     variances: Tensor
     threshold: Tensor
@@ -134,63 +164,73 @@ class Novelty(nn.Module):
         self.register_buffer("threshold", torch.zeros(()))
 
     @torch.no_grad()
-    def learn(self, mapped: Tensor, places: Tensor, vectors: Tensor, kept: float) -> None:
-        """The variance of each class, a mean over its images and attributes, and T, below which 1 - ``kept`` of them are."""
-        squares = (mapped - vectors[places]).square().mean(dim=1)  # (n,)
-        sums = torch.zeros_like(self.variances).index_add_(0, places, squares)
-        self.variances.copy_((sums / torch.bincount(places, minlength=len(vectors))).clamp_min(LEAST_VARIANCE))
+    def learn(self, mapped: Tensor, targets: Tensor, vectors: Tensor, kept: float) -> None:
+        """Estimate the variance of each class and the threshold.
+
+        Parameters
+        ----------
+        mapped : Tensor of shape (n, a)
+            Mapped training images.
+        targets : Tensor of shape (n,)
+            Indices of their classes.
+        vectors : Tensor of shape (s, a)
+            Vectors of the seen classes.
+        kept : float
+            Share of the images whose density is above the threshold.
+        """
+        squares = (mapped - vectors[targets]).square().mean(dim=1)  # (n,)
+        sums = torch.zeros_like(self.variances).index_add_(0, targets, squares)
+        self.variances.copy_((sums / torch.bincount(targets, minlength=len(vectors))).clamp_min(LEAST_VARIANCE))
         self.threshold.zero_()
         self.threshold.copy_(torch.from_numpy(np.quantile(self(mapped, vectors).cpu().numpy(), [1 - kept]))[0])
 
     def forward(self, mapped: Tensor, vectors: Tensor) -> Tensor:
-        """Mapped images (n, a) and the seen classes' vectors (s, a) -> (n,); the constant of the density is left out."""
+        """Compute g(x) - T, (n,), of mapped images (n, a) for the vectors (s, a) of the seen classes; g omits a constant."""
         distances = squared_distances(mapped, vectors)  # (n, s)
         densities = -0.5 * (distances / self.variances + mapped.shape[1] * self.variances.log())
         return densities.max(dim=1).values - self.threshold
 
 
 class Transfer(BatchObjective):
-    """The losses of the mapping and of the classifier, which share nothing, on plain mini-batches."""
+    """Sum of the losses of the mapping and of the softmax regression, on mini-batches. The two share no parameters.
 
-    def __init__(
-        self,
-        mapping: nn.Module,
-        softmax: nn.Module,
-        novelty: Novelty,
-        vectors: Tensor,
-        features: Tensor,
-        places: Tensor,
-        images_per_episode: int,
-        kept: float,
-        seed: int,
-    ) -> None:
-        trained = [*mapping.parameters(), *softmax.parameters()]
-        super().__init__(trained, features, places, images_per_episode, derive_seed(seed, "tasks"))
-        self.mapping, self.softmax, self.novelty = mapping, softmax, novelty
-        self.vectors, self.kept = vectors, kept
+    Parameters
+    ----------
+    model : CMT
+        Networks and hyperparameters.
+    features : Tensor of shape (n, d)
+        Features of the training images.
+    targets : Tensor of shape (n,)
+        Indices of their classes among the seen classes.
+    """
 
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        """The mean of ||s_y - f(x)||^2 over images and attributes, plus that of -log p(y | x)."""
-        features, places = self.features[task["rows"]], self.places[task["rows"]]
-        return functional.mse_loss(self.mapping(features), self.vectors[places]) + functional.cross_entropy(
-            self.softmax(features), places
-        )
+    def __init__(self, model: CMT, features: Tensor, targets: Tensor) -> None:
+        seed = derive_seed(model.seed, "tasks")
+        super().__init__(model._trained_parameters(), features, targets, model.images_per_episode, seed)
+        self.model, self.vectors = model, model._vectors_on_device(model.seen_classes_)
+
+    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute the mean of ||s_y - f(x)||^2 over images and attributes plus the mean of -log p(y | x)."""
+        features, targets = self.features[batch["rows"]], self.targets[batch["rows"]]
+        mapped, scores = self.model.networks_["mapping"](features), self.model.networks_["softmax"](features)
+        return functional.mse_loss(mapped, self.vectors[targets]) + functional.cross_entropy(scores, targets)
 
     @torch.no_grad()
     def after_chunk(self, steps_done: int, n_steps: int, loss: float) -> None:
-        """Measure the seen classes where the mapping now has them, so that the model can be used at any point."""
-        self.novelty.learn(self.mapping(self.features), self.places, self.vectors, self.kept)
+        """Estimate the Gaussians with the current mapping, so that the model can be used at any time."""
+        mapped = self.model.networks_["mapping"](self.features)
+        self.model.novelty_.learn(mapped, self.targets, self.vectors, self.model.kept)
 
     def memory(self) -> dict[str, Tensor]:
-        """The seen classes' Gaussians."""
-        return self.novelty.state_dict()
+        """Return variances and threshold."""
+        return self.model.novelty_.state_dict()
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """Take them back."""
-        self.novelty.load_state_dict(memory)
+        """Restore variances and threshold."""
+        self.model.novelty_.load_state_dict(memory)
 
 
 def squared_distances(one: Tensor, other: Tensor) -> Tensor:
-    """(n, a) and (c, a) -> (n, c), by the products' way; no less than zero."""
+    """Compute squared Euclidean distances (n, c) between rows (n, a) and (c, a), at least zero."""
     products = one @ other.T
     return (one.square().sum(dim=1, keepdim=True) + other.square().sum(dim=1) - 2 * products).clamp_min(0)

@@ -8,29 +8,61 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.preprocessing import normalize
 
-from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.arrays import Floats
+from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import ClassTable, Labels
-from sightunseen.methods.base.classifier import Floats, ZeroShotClassifier
+from sightunseen.methods.shared.array_state import ArrayStateClassifier
+from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.logistic_regression import softmax_regression
 
 
-class CONSE(ZeroShotClassifier):
-    """An image is described by the vectors of the seen classes it looks like, weighted by how much it does.
+class CONSE(ArrayStateClassifier):
+    """Convex combination of semantic embeddings (ConSE): an image is a weighted mean of the vectors of seen classes.
 
-    f(x) = 1/Z sum over the T most probable seen classes of p(k | x) s_k (Eq. 3), with Z the sum of these probabilities;
-    scores are the cosines of f(x) with the vectors of the candidates (Eq. 4). The paper takes p from a trained network;
-    here it is softmax regression on the features.
+    f(x) = 1/Z sum of p(k | x) s_k over the T most probable seen classes k (Eq. 3), where Z is the sum of their probabilities.
+    The scores are the cosines between f(x) and the vectors of the candidates (Eq. 4).
+
+    Differs from the paper: p(k | x) is softmax regression on the features, solved with L-BFGS, instead of a trained network.
 
     Parameters
     ----------
-    n_combined : T, at most the number of seen classes.
-    penalty : on the weights of the softmax regression; see ``softmax_regression``.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    seen_penalty : subtracted from the scores of seen classes.
+    n_combined : int, default=5
+        Number T of seen classes that are combined; at most all of them.
+    penalty : float, default=0.03
+        Penalty on the weights of the softmax regression; see
+        :func:`~sightunseen.methods.shared.logistic_regression.softmax_regression`.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default="sqrt"
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    map_ : ndarray of shape (d, n_seen)
+        Weights of the softmax regression.
+    intercepts_ : ndarray of shape (n_seen,)
+        Intercepts of the softmax regression.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import CONSE
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = CONSE().fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
     """
 
     search_space = {"n_combined": (5, 10), "penalty": (0.01, 0.03, 0.1)}
+    learned_arrays = ("map", "intercepts")
 
     map_: NDArray[Any]
     intercepts_: NDArray[Any]
@@ -50,34 +82,50 @@ class CONSE(ZeroShotClassifier):
         self.seen_penalty = seen_penalty
 
     def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Learn p(k | x) from features (n, d) and labels (n,); the class table holds seen and unseen classes."""
+        """Fit the softmax regression p(k | x).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the training images.
+        y : array-like of shape (n,)
+            Labels of the training images; their classes are the seen classes.
+        classes : ClassTable or mapping of label to vector, default=None
+            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter is invalid.
+        DataError
+            If features, labels or class vectors cannot be used.
+        """
         X, y = self._begin_fit(X, y, classes)
         targets = (y[:, None] == self.seen_classes_).astype(np.float32)  # (n, s)
         self.map_, self.intercepts_ = softmax_regression(X, targets, self.penalty)
         return self
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant."""
+        """Validate hyperparameters."""
         super().check_settings()
         check_whole("n_combined", self.n_combined, 1)
-        check_number("penalty (more than zero)", self.penalty, np.nextafter(0, 1))
+        check_positive("penalty", self.penalty)
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         seen = self._vectors_of(self.seen_classes_)  # (s, a)
         directions = normalize(self._vectors_of(labels)).T  # (a, c)
-        # The cosine does not see 1/Z.
+        # The cosine does not depend on 1/Z.
         return lambda X: (normalize(self._most_probable(X) @ seen) @ directions).astype(np.float32)
 
     def _most_probable(self, X: Floats) -> NDArray[np.float64]:
-        """p(k | x), (n, s), but zero for all except the T most probable classes of each image."""
+        """Compute p(k | x), (n, s), set to zero for all but the T most probable classes of each image."""
         p = softmax(X @ self.map_ + self.intercepts_, axis=1)
         if self.n_combined >= p.shape[1]:
             return np.asarray(p)
         least = np.partition(p, -self.n_combined, axis=1)[:, -self.n_combined, None]  # (n, 1)
         return np.where(p >= least, p, 0)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"map": self.map_, "intercepts": self.intercepts_}
-
-    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.map_, self.intercepts_ = arrays["map"], arrays["intercepts"]

@@ -7,29 +7,59 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
-from sightunseen.core.checks import check_number
+from sightunseen.core.arrays import Floats
 from sightunseen.core.class_table import ClassTable, Labels
-from sightunseen.methods.base.classifier import Floats, ZeroShotClassifier
+from sightunseen.methods.shared.array_state import ArrayStateClassifier
+from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.logistic_regression import logistic_regressions
 from sightunseen.semantics.class_vectors import scale_vectors
 
 
-class DAP(ZeroShotClassifier):
-    """Every attribute is recognised by itself, and a class by the attributes it has and has not.
+class DAP(ArrayStateClassifier):
+    """Direct attribute prediction (DAP): one classifier per attribute, combined into class posteriors.
 
-    p(z | x) is proportional to the product over attributes m of p(a_m = a_m^z | x) / p(a_m = a_m^z) (Eq. 3, with classes
-    equally likely). Attributes are yes or no: continuous ones are yes above their mean over the seen classes. p(a_m | x) is
-    logistic regression, in place of the paper's calibrated support vector machines, and p(a_m) how many seen classes have
-    the attribute. One that all or none of them have cannot be learned and is left out.
+    p(z | x) is proportional to the product over attributes m of p(a_m = a_m^z | x) / p(a_m = a_m^z) (Eq. 3, with equal class
+    priors). p(a_m) is the share of seen classes with the attribute. An attribute that all or none of them have is left out.
+
+    Differs from the paper: p(a_m | x) is logistic regression, for all attributes at once by L-BFGS, instead of a calibrated
+    support vector machine; continuous attributes are binarised at their mean over the seen classes.
 
     Parameters
     ----------
-    penalty : on the weights of the logistic regressions; see ``logistic_regressions``.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    seen_penalty : subtracted from the scores of seen classes.
+    penalty : float, default=0.1
+        Penalty on the weights of the logistic regressions; see
+        :func:`~sightunseen.methods.shared.logistic_regression.logistic_regressions`.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    map_ : ndarray of shape (d, a)
+        Weights of the attribute classifiers.
+    evidence_ : ndarray of shape (a,)
+        Intercepts of the attribute classifiers minus the log odds of the attributes' priors.
+    thresholds_ : ndarray of shape (a,)
+        Means of the attributes over the seen classes.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import DAP
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = DAP().fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
     """
 
     search_space = {"penalty": (0.01, 0.03, 0.1, 0.3)}
+    learned_arrays = ("map", "evidence", "thresholds")
 
     map_: NDArray[Any]
     evidence_: NDArray[Any]
@@ -41,42 +71,58 @@ class DAP(ZeroShotClassifier):
         self.seen_penalty = seen_penalty
 
     def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Learn the attributes from features (n, d), labels (n,) and the class table of seen and unseen classes."""
+        """Fit one logistic regression per attribute.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the training images.
+        y : array-like of shape (n,)
+            Labels of the training images; their classes are the seen classes.
+        classes : ClassTable or mapping of label to vector, default=None
+            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter is invalid.
+        DataError
+            If features, labels or class vectors cannot be used.
+        """
         X, y = self._begin_fit(X, y, classes)
         self.thresholds_ = self._vectors_of(self.seen_classes_).mean(axis=0)  # (a,)
         attributes = self._attributes_of(self.seen_classes_)  # (s, a)
         priors = attributes.mean(axis=0, dtype=np.float64)  # (a,)
-        told = (priors > 0) & (priors < 1)
+        varying = (priors > 0) & (priors < 1)
         self.map_ = np.zeros((X.shape[1], len(priors)), dtype=np.float32)  # (d, a)
         self.evidence_ = np.zeros(len(priors))  # (a,)
-        if told.any():
-            targets = attributes[np.searchsorted(self.seen_classes_, y)][:, told]  # (n, a)
-            self.map_[:, told], intercepts = logistic_regressions(X, targets, self.penalty)
-            self.evidence_[told] = intercepts - logit(priors[told])
+        if varying.any():
+            targets = attributes[np.searchsorted(self.seen_classes_, y)][:, varying]  # (n, a)
+            self.map_[:, varying], intercepts = logistic_regressions(X, targets, self.penalty)
+            self.evidence_[varying] = intercepts - logit(priors[varying])
         return self
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant."""
+        """Validate hyperparameters."""
         super().check_settings()
-        check_number("penalty (more than zero)", self.penalty, np.nextafter(0, 1))
+        check_positive("penalty", self.penalty)
 
     def _attributes_of(self, labels: Labels) -> Floats:
-        """(c, a) of 0 and 1."""
+        """Binarise the attributes of classes: (c, a) of 0 and 1."""
         return (self._vectors_of(labels) > self.thresholds_).astype(np.float32)
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
-        # log p(z | x) is the sum of log p(a_m = 0 | x) / p(a_m = 0) over all attributes, which is the same for every class,
-        # plus the sum of x' w_m + b_m - logit p(a_m) over those the class has: the score, which cannot underflow.
+        # log p(z | x) is a sum over all attributes of log p(a_m = 0 | x) / p(a_m = 0), equal for all classes, plus a sum of
+        # x' w_m + b_m - logit p(a_m) over the attributes of the class. The second sum is the score; it cannot underflow.
         attributes = self._attributes_of(labels).T  # (a, c)
         classifiers, offsets = self.map_ @ attributes, (self.evidence_ @ attributes).astype(np.float32)  # (d, c), (c,)
         return lambda X: X @ classifiers + offsets
 
     def _know(self, table: ClassTable) -> None:
-        scale_vectors(table.vectors, 1.0)  # refuses a class without a description
+        scale_vectors(table.vectors, 1.0)  # raises DataError for a class vector of zeros
         super()._know(table)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"map": self.map_, "evidence": self.evidence_, "thresholds": self.thresholds_}
-
-    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.map_, self.evidence_, self.thresholds_ = arrays["map"], arrays["evidence"], arrays["thresholds"]

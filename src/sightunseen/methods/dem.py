@@ -9,36 +9,77 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.linear import ClassifierMap
-from sightunseen.methods.base.classifier import Floats
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.cvc.panels import paper_panels
 from sightunseen.methods.shared.networks import Perceptron, as_layers
-from sightunseen.methods.shared.objectives import EpisodeObjective
+from sightunseen.methods.shared.objectives import ModelEpisodeObjective
 
 SIMILARITIES = ("distance", "cosine")
 
 
 class DEM(GradientTrainedClassifier):
-    """A network f places classes among the features: it minimises the mean of ||x - f(s_y)||^2 with weight decay (Eq. 1).
+    """Deep embedding model (DEM): a network maps class vectors into feature space, the nearest class wins.
 
-    f has two layers, the first with a ReLU. The paper has another one at the end, for features that are never negative; it
-    is left out, so that f reaches any features. An image belongs to the class whose f(s) is nearest: by ``distance`` scores
-    are -||x - f(s)||^2 up to ||x||^2, which is the same for all classes.
+    The network f has two layers with a ReLU between them and minimises the mean of ||x - f(s_y)||^2 with weight decay (Eq. 1).
+    With ``similarity="distance"`` the scores are ||x||^2 - ||x - f(s)||^2, whose first term is equal for all classes.
+
+    Differs from the paper: no ReLU after the last layer, so that f can reach any feature; features are standardised and classes
+    are compared by the cosine, which is better on validation classes of CUB.
 
     Parameters
     ----------
-    hidden : width of the hidden layer.
-    similarity : nearest by ``cosine``, the better one on validation classes of CUB, or by ``distance`` (squared).
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_steps, classes_per_episode, images_per_class : the number of tasks, and the classes and images of each in one.
-    learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
-    seen_penalty : subtracted from the scores of seen classes.
-    seed : the one number all randomness follows from.
-    device : ``auto``, ``cpu`` or ``cuda``.
+    hidden : int, default=700
+        Width of the hidden layer.
+    similarity : {"cosine", "distance"}, default="cosine"
+        How images and embedded classes are compared: by the cosine or by the squared Euclidean distance.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default="sqrt"
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    n_steps : int, default=600
+        Number of gradient steps.
+    classes_per_episode : int, default=32
+        Number of classes per episode; all seen classes if there are fewer.
+    images_per_class : int, default=4
+        Number of images per class in an episode.
+    learning_rate : float, default=1e-3
+        Learning rate of Adam.
+    schedule : {"constant", "cosine", "halve every K"}, default="cosine"
+        Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
+    weight_decay : float, default=2e-4
+        L2 penalty of Adam, added to the gradient.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+    seed : int, default=0
+        Seed from which all random numbers are derived.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device for training and prediction; ``"auto"`` uses a GPU if there is one.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    networks_ : dict
+        ``"embedding"`` (f).
+    losses_ : list of dict
+        Training loss over time.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import DEM
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = DEM(n_steps=20, device="cpu").fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
     """
 
     search_space = {"weight_decay": (2e-4, 1e-3, 5e-3)}
@@ -74,36 +115,50 @@ class DEM(GradientTrainedClassifier):
         self.device = device
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant; ``fit`` does so first."""
+        """Validate hyperparameters."""
         super().check_settings()
         check_choice("similarity", self.similarity, SIMILARITIES)
         for name in ("hidden", "classes_per_episode", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
 
     def reference_panels(self) -> dict[str, Any]:
-        """The methods of the paper's t-SNE figure."""
+        """Return the methods of the paper's t-SNE figure, by title."""
         return paper_panels(self, "DEM")
 
     @torch.no_grad()
     def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
-        """Scaled features and the classes f(s) among them: (n, d), (c, d)."""
+        """Return the joint embedding space: scaled features (n, d) and embedded classes f(s), (c, d).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the images.
+        labels : array-like of labels, {"all", "seen", "unseen"} or None
+            The classes; None stands for all.
+
+        Returns
+        -------
+        images : ndarray of shape (n, d)
+            Scaled features.
+        classes : ndarray of shape (c, d)
+            Embedded classes.
+        """
         embedded = self._embedded(self.candidates(labels))
         return self._features(X), np.asarray(embedded.cpu().numpy())
 
     def classifier_map(self) -> ClassifierMap:
-        """The layers of f."""
+        """Return the layers of f."""
         network = self.networks_["embedding"]
         assert isinstance(network, Perceptron)
-        return ClassifierMap(as_layers(*network.layers), self.similarity)
+        first, last = network.layers
+        return ClassifierMap(as_layers(first, last), self.similarity)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         sizes = self.table_.vectors.shape[1], self.hidden, int(self.n_features_in_)
         return {"embedding": Perceptron(sizes, rng)}
 
-    def _objective(self, X: Tensor, places: Tensor) -> "Embedding":
-        vectors = self._vectors_on_device(self.seen_classes_)
-        shape = self.classes_per_episode, self.images_per_class
-        return Embedding(self.networks_.values(), vectors, X, places, *shape, self.seed)
+    def _objective(self, X: Tensor, targets: Tensor) -> "Embedding":
+        return Embedding(self, X, targets)
 
     def _embedded(self, labels: Labels) -> Tensor:
         embedded: Tensor = self.networks_["embedding"](self._vectors_on_device(labels))  # (c, d)
@@ -119,14 +174,11 @@ class DEM(GradientTrainedClassifier):
         return 2 * X @ prepared.T - prepared.square().sum(dim=1)
 
 
-class Embedding(EpisodeObjective):
-    """Eq. 1 on a task: the mean of ||x - f(s_y)||^2 over its images, divided by the number of features.
+class Embedding(ModelEpisodeObjective):
+    """Eq. 1 on an episode, divided by the number of features, so that hyperparameters do not depend on that number."""
 
-    The division makes the settings serve features of any number.
-    """
-
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        """Embed the task's classes and compare its images with them."""
+    def loss(self, episode: Mapping[str, Tensor]) -> Tensor:
+        """Compute the mean squared error between images and their embedded classes."""
         (embedding,) = self.networks
-        embedded = embedding(self.vectors[task["classes"]])  # (M, d)
-        return functional.mse_loss(embedded[task["labels"]], self.features[task["rows"]])
+        embedded = embedding(self.vectors[episode["classes"]])  # (M, d)
+        return functional.mse_loss(embedded[episode["labels"]], self.features[episode["rows"]])

@@ -7,45 +7,94 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.linear_model import Ridge
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
-from sightunseen.core.errors import SettingsError
 from sightunseen.core.randomness import as_generator, derive_seed
 from sightunseen.methods.base.adaptable import AdaptableClassifier
-from sightunseen.methods.base.classifier import Floats
+from sightunseen.methods.shared.array_state import ArrayStateClassifier
+from sightunseen.methods.shared.checks import check_below_one, check_positive
 from sightunseen.methods.shared.label_propagation import Propagation
 
-SWEEPS = 20  # over the components, to find the representations of images
+SWEEPS = 20  # of coordinate descent, to encode images
 
 
-class DSRL(AdaptableClassifier):
-    """Images are sparse non-negative sums of components, x = z U, and z is aligned with the vector of the image's class.
+class DSRL(ArrayStateClassifier, AdaptableClassifier):
+    """Discriminative semantic representation learning (DSRL): non-negative factorisation of images, aligned with class vectors.
 
-    The objective solved here has the parts that the paper names; its equations may differ in detail. Over Z >= 0, U, W, b:
+    Images are factorised into sparse non-negative codes, x = z U, and z is aligned with the vector of the image's class. The
+    objective over Z >= 0, U, W and b is
 
         1/2 ||X - Z U||^2 + beta sum(Z) + alpha/2 [sum_i ||z_i - s(y_i) W - b||^2 + lambda ||W||^2]
 
-    with rows of U at most one long, and U >= 0 where the features are. The sum over i goes over labelled images: it draws
-    those of a class together, to where its vector says. ``fit`` has labelled images only; :meth:`adapt` factorises the
-    unlabelled ones with them. In the end every image's z is found without its label, W is fitted to those of the labelled
-    images, and scores are the cosines of z and s W + b, both around the mean of z. ``adapt`` also propagates the
-    representations of the unlabelled images among themselves: as that is linear, so it does the scores of any class.
+    with rows of U of norm at most one, and U >= 0 if the features are not negative. The sum over i runs over labelled images.
+    :meth:`fit` factorises the labelled images, :meth:`adapt` labelled and unlabelled images together. Finally, all images are
+    encoded without their labels, W is fitted to the codes of the labelled images, and scores are the cosines of z and s W + b,
+    both centred on the mean of z. :meth:`adapt` also propagates the codes of the unlabelled images among their neighbours; as
+    propagation is linear, this propagates the scores of all classes. Its hyperparameters are ``steps``, ``neighbours`` and
+    ``propagation``.
+
+    Differs from the paper: the objective has the terms that the paper names; its equations may differ in detail.
 
     Parameters
     ----------
-    components : rows of U; no more than there are images.
-    alignment : alpha.
-    sparsity : beta, relative to the root mean square length of the images.
-    semantic_penalty : lambda, relative to the mean square of an attribute (times the number of images).
-    steps : times that Z, W and U are improved in turn.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    seen_penalty : subtracted from the scores of seen classes.
-    seed : of the first components, each the mean of five images.
+    components : int, default=300
+        Number of rows of U; at most the number of images.
+    alignment : float, default=1.0
+        Weight alpha of the alignment term.
+    sparsity : float, default=0.0
+        Sparsity penalty beta, relative to the root mean square norm of the images.
+    semantic_penalty : float, default=3.0
+        Ridge penalty lambda, relative to the mean square of a centred attribute times the number of images.
+    steps : int, default=5
+        Number of passes over Z, W and U.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="none"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default=1.0
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+    seed : int, default=0
+        Seed from which all random numbers are derived.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    components_ : ndarray of shape (components, d)
+        U. Each row is initialised with the mean of five random images.
+    map_ : ndarray of shape (a, components)
+        W.
+    vector_centre_ : ndarray of shape (a,)
+        Mean class vector of the labelled images.
+    centre_ : ndarray of shape (components,)
+        Mean code of the labelled images.
+    shrinkage_ : float
+        Beta, in the units of the training images.
+    propagation_ : Propagation or None
+        Propagated codes of the unlabelled images; None before ``adapt``.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import DSRL
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = DSRL(components=10).fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
+    >>> adapted = model.adapt(data.test_unseen.X)
+    >>> adapted.is_adapted
+    True
     """
 
     search_space = {"alignment": (0.3, 1.0, 3.0)}
     adaptation_space = {"propagation": (0.3, 0.5, 0.8)}
+    quick = False
+    learned_arrays = ("components", "map", "vector_centre", "centre", "shrinkage")
 
     def __init__(
         self,
@@ -70,7 +119,29 @@ class DSRL(AdaptableClassifier):
         self.seed = seed
 
     def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Factorise features (n, d) of images with labels (n,), aligned with the vectors of their classes."""
+        """Factorise the labelled images.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the training images.
+        y : array-like of shape (n,)
+            Labels of the training images; their classes are the seen classes.
+        classes : ClassTable or mapping of label to vector, default=None
+            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter is invalid.
+        DataError
+            If features, labels or class vectors cannot be used.
+        """
         X, y = self._begin_fit(X, y, classes)
         rng = as_generator(derive_seed(self.seed, "first components"))
         drawn = X[rng.integers(len(X), size=(min(self.components, len(X)), 5))].mean(axis=1)
@@ -81,14 +152,14 @@ class DSRL(AdaptableClassifier):
         return self
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant."""
+        """Validate hyperparameters."""
         super().check_settings()
         check_whole("components", self.components, 1)
         check_whole("steps", self.steps, 1)
         check_whole("seed", self.seed, 0)
         check_number("alignment", self.alignment, 0)
         check_number("sparsity", self.sparsity, 0)
-        check_number("semantic_penalty (more than zero)", self.semantic_penalty, np.nextafter(0, 1))
+        check_positive("semantic_penalty", self.semantic_penalty)
 
     def _adapt(  # type: ignore[override]
         self,
@@ -101,20 +172,28 @@ class DSRL(AdaptableClassifier):
         neighbours: int = 10,
         propagation: float = 0.5,
     ) -> None:
-        """Factorise all images, from the components learned so far; then propagate, with this weight, among neighbours."""
+        """Factorise labelled and unlabelled images from the learned components, then propagate codes among neighbours.
+
+        Parameters
+        ----------
+        steps : int, default=5
+            Number of passes over Z, W and U.
+        neighbours : int, default=10
+            Number of nearest neighbours of an image.
+        propagation : float, default=0.5
+            Weight of the neighbours' codes, from 0 to below 1.
+        """
         check_whole("steps", steps, 1)
         check_whole("neighbours", neighbours, 1)
-        check_number("propagation", propagation, 0)
-        if propagation >= 1:
-            raise SettingsError(f"propagation must be a number from 0 to below 1; got {propagation!r}.")
+        check_below_one("propagation", propagation)
         self._factorise(np.concatenate([X_seen, X]), y_seen, self.components_, steps)
         self.propagation_ = Propagation.of(self._directions(X), neighbours, propagation)
 
     def _factorise(self, X: Floats, y: Labels, components: Floats, steps: int) -> None:
-        """Learn ``components_`` (k, d) and the map from class vectors to representations; the first images have labels."""
-        places = np.searchsorted(self.seen_classes_, y)
+        """Learn ``components_`` (k, d) and the map from class vectors to codes. The first ``len(y)`` images are labelled."""
+        targets = np.searchsorted(self.seen_classes_, y)
         vectors = self._vectors_of(self.seen_classes_)
-        alignment = Alignment(vectors, places, self.semantic_penalty)
+        alignment = Alignment(vectors, targets, self.semantic_penalty)
         factors = Factorisation(X, alignment, components, self.alignment, self.shrinkage_)
         for _ in range(steps):
             factors.step()
@@ -123,8 +202,8 @@ class DSRL(AdaptableClassifier):
         self.map_, self.vector_centre_, self.centre_ = alignment.map, alignment.vector_centre, alignment.centre
 
     def _representations(self, X: Floats) -> Floats:
-        """Codes z (n, k) of features (n, d), as if they had no labels."""
-        # In double precision: in single, the rounding of a product depends on where an image stands among the others.
+        """Encode features (n, d) as codes z (n, k), without labels."""
+        # In double precision: in single precision the rounding would depend on an image's position in the batch.
         components = self.components_.astype(np.float64)
         gram, products = components @ components.T, components @ X.T - self.shrinkage_
         return descend(gram, products, np.zeros_like(products), SWEEPS).T.astype(np.float32)
@@ -144,43 +223,63 @@ class DSRL(AdaptableClassifier):
         return scores
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        learned = {"components": self.components_, "map": self.map_, "vector_centre": self.vector_centre_}
-        propagated = {} if self.propagation_ is None else self.propagation_.arrays()
-        return {**learned, "centre": self.centre_, "shrinkage": np.array(self.shrinkage_), **propagated}
+        return {**super()._arrays(), **({} if self.propagation_ is None else self.propagation_.arrays())}
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.components_, self.map_ = arrays["components"], arrays["map"]
-        self.vector_centre_, self.centre_ = arrays["vector_centre"], arrays["centre"]
-        self.shrinkage_ = float(arrays["shrinkage"])
+        super()._take_arrays(arrays)
         self.propagation_ = Propagation.of_arrays(arrays)
 
 
 class Alignment:
-    """z = (s - mean s) W + mean z, for the vectors (s, a) of classes at ``places`` (n,), by ridge regression."""
+    """Ridge regression z = (s - mean s) W + mean z from class vectors to codes.
 
-    def __init__(self, vectors: NDArray[Any], places: NDArray[np.int64], penalty: float) -> None:
-        self.vectors, self.places = vectors.astype(np.float64), places
-        self.counts = np.bincount(places)  # (s,)
+    Parameters
+    ----------
+    vectors : ndarray of shape (s, a)
+        Vectors of the seen classes.
+    targets : ndarray of shape (n,)
+        Indices of the images' classes.
+    penalty : float
+        Lambda, as for :class:`DSRL`.
+    """
+
+    def __init__(self, vectors: NDArray[Any], targets: NDArray[np.int64], penalty: float) -> None:
+        self.vectors, self.targets = vectors.astype(np.float64), targets
+        self.counts = np.bincount(targets)  # (s,)
         self.vector_centre = np.average(self.vectors, axis=0, weights=self.counts)
         size = (self.counts @ (self.vectors - self.vector_centre) ** 2).mean()
         self.penalty = penalty * float(size if size > 0 else 1.0)
 
     def improve(self, codes: NDArray[Any]) -> None:
-        """The best map for codes (k, n)."""
-        belongs = self.places[:, None] == np.arange(len(self.counts))
+        """Fit the regression to codes (k, n) of the labelled images."""
+        belongs = self.targets[:, None] == np.arange(len(self.counts))
         means = (codes.astype(np.float64) @ belongs / self.counts).T  # (s, k)
-        # The images of a class share its vector: their mean, so many times, has the same solution.
+        # Images of a class share its vector, so regression on class means, weighted by counts, has the same solution.
         ridge = Ridge(self.penalty).fit(self.vectors, means, sample_weight=self.counts)
         self.map = np.atleast_2d(ridge.coef_).T  # (a, k)
         self.centre = self.vector_centre @ self.map + ridge.intercept_  # (k,)
 
-    def targets(self) -> NDArray[np.float64]:
-        """Where the images' codes should be, (k, n)."""
-        return np.asarray(((self.vectors - self.vector_centre) @ self.map + self.centre)[self.places].T)
+    def predicted_codes(self) -> NDArray[np.float64]:
+        """Predict the codes of the labelled images, (k, n)."""
+        return np.asarray(((self.vectors - self.vector_centre) @ self.map + self.centre)[self.targets].T)
 
 
 class Factorisation:
-    """The objective of :class:`DSRL` by block coordinate descent: every step lowers it. Codes are Z', (k, n)."""
+    """Block coordinate descent on the objective of :class:`DSRL`. Each step lowers the objective.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Features; the labelled images come first.
+    alignment : Alignment
+        Regression from class vectors to codes.
+    components : ndarray of shape (k, d)
+        Initial U.
+    weight : float
+        Alpha.
+    shrinkage : float
+        Beta.
+    """
 
     def __init__(
         self,
@@ -199,11 +298,11 @@ class Factorisation:
         self._align()
 
     def step(self) -> None:
-        """Improve Z, then W, then U."""
-        labelled = len(self.alignment.places)
+        """Update Z, then W, then U."""
+        labelled = len(self.alignment.targets)
         gram, products = self.components @ self.components.T, self.components @ self.X.T - self.shrinkage
         pulled = gram + self.weight * np.eye(len(gram), dtype=gram.dtype)
-        wanted = products[:, :labelled] + self.weight * self.alignment.targets().astype(products.dtype)
+        wanted = products[:, :labelled] + self.weight * self.alignment.predicted_codes().astype(products.dtype)
         self.codes[:, :labelled] = descend(pulled, wanted, self.codes[:, :labelled], sweeps=3)
         self.codes[:, labelled:] = descend(gram, products[:, labelled:], self.codes[:, labelled:], sweeps=3)
         self._align()
@@ -214,11 +313,28 @@ class Factorisation:
             self.components[row] = best / max(1, np.linalg.norm(best))
 
     def _align(self) -> None:
-        self.alignment.improve(self.codes[:, : len(self.alignment.places)])
+        self.alignment.improve(self.codes[:, : len(self.alignment.targets)])
 
 
 def descend(gram: NDArray[Any], products: NDArray[Any], codes: NDArray[Any], sweeps: int) -> NDArray[Any]:
-    """Lower 1/2 z' G z - h' z over z >= 0 for all columns at once, one component after the other: (k, k), (k, n), (k, n)."""
+    """Minimise 1/2 z' G z - h' z over z >= 0 by coordinate descent, for all columns at once.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (k, k)
+        G.
+    products : ndarray of shape (k, n)
+        One vector h per column.
+    codes : ndarray of shape (k, n)
+        Initial z.
+    sweeps : int
+        Number of passes over the coordinates.
+
+    Returns
+    -------
+    ndarray of shape (k, n)
+        The updated codes.
+    """
     codes, products = np.array(codes, order="C"), np.ascontiguousarray(products)
     for _ in range(sweeps):
         for row in np.flatnonzero(np.diag(gram) > 0):
@@ -227,6 +343,6 @@ def descend(gram: NDArray[Any], products: NDArray[Any], codes: NDArray[Any], swe
 
 
 def _unit(rows: NDArray[Any]) -> NDArray[Any]:
-    """Rows of length one; one of zeros stays."""
+    """L2-normalise rows; rows of zeros stay."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(lengths > 0, lengths, 1))

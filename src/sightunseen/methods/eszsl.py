@@ -7,25 +7,54 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from sightunseen.core.checks import check_number
 from sightunseen.core.class_table import ClassTable
 from sightunseen.methods.shared.bilinear import BilinearClassifier
+from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.sizes import mean_diagonal
 
 
 class ESZSL(BilinearClassifier):
-    """Scores x' V s by least squares: V minimises ||X V S' - Y||^2 with penalties on X V, V S' and V (Eq. 3).
+    """Embarrassingly simple zero-shot learning (ESZSL): bilinear scores x' V s by regularised least squares, in closed form.
 
-    Y is 1 where an image is of the class and -1 elsewhere. The third penalty is the product of the other two, as in the
-    paper, which makes the solution (Eq. 4): V = (X'X + gamma I)^-1 X' Y S (S'S + lambda I)^-1.
+    V minimises ||X V S' - Y||^2 with penalties on X V, V S' and V (Eq. 3), where Y is 1 if the image belongs to the class and
+    -1 otherwise. As in the paper, the third penalty is the product of the other two, so that the solution is (Eq. 4)
+
+        V = (X'X + gamma I)^-1 X' Y S (S'S + lambda I)^-1
+
+    Differs from the paper: the penalties are relative to the scale of features and attributes, and features are standardised.
 
     Parameters
     ----------
-    feature_penalty : gamma, relative to the mean square of a feature over the training images (times their number).
-    semantic_penalty : lambda, relative to the mean square of an attribute over the seen classes (times their number).
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    seen_penalty : subtracted from the scores of seen classes.
+    feature_penalty : float, default=3.0
+        Gamma, relative to the mean square of a feature times the number of training images.
+    semantic_penalty : float, default=0.3
+        Lambda, relative to the mean square of an attribute times the number of seen classes.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default="sqrt"
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    map_ : ndarray of shape (d, a)
+        V.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import ESZSL
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = ESZSL().fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
     """
 
     search_space = {"feature_penalty": (1.0, 3.0, 10.0), "semantic_penalty": (0.3, 1.0, 3.0)}
@@ -45,7 +74,29 @@ class ESZSL(BilinearClassifier):
         self.seen_penalty = seen_penalty
 
     def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Solve Eq. 4 for features (n, d), labels (n,) and the class table of seen and unseen classes."""
+        """Solve Eq. 4.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the training images.
+        y : array-like of shape (n,)
+            Labels of the training images; their classes are the seen classes.
+        classes : ClassTable or mapping of label to vector, default=None
+            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter is invalid.
+        DataError
+            If features, labels or class vectors cannot be used.
+        """
         X, y = self._begin_fit(X, y, classes)
         S = self._vectors_of(self.seen_classes_)  # (s, a)
         Y = np.where(y[:, None] == self.seen_classes_, 1.0, -1.0)  # (n, s)
@@ -57,13 +108,13 @@ class ESZSL(BilinearClassifier):
         return self
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant."""
+        """Validate hyperparameters."""
         super().check_settings()
         for name in ("feature_penalty", "semantic_penalty"):
-            check_number(f"{name} (more than zero)", getattr(self, name), np.nextafter(0, 1))
+            check_positive(name, getattr(self, name))
 
 
 def _penalised(square: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
-    """The matrix plus the penalty times its mean diagonal, on the diagonal."""
+    """Add the penalty, relative to the mean diagonal, to the diagonal of a square matrix."""
     square[np.diag_indices_from(square)] += penalty * mean_diagonal(square)
     return square

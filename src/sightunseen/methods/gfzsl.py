@@ -8,42 +8,86 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from scipy.special import logsumexp, softmax
 
+from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.methods.base.adaptable import AdaptableClassifier
-from sightunseen.methods.base.classifier import Floats
+from sightunseen.methods.shared.array_state import ArrayStateClassifier
+from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.sizes import mean_diagonal
-
-Doubles = NDArray[np.float64]
 
 KERNELS = ("linear", "quadratic")
 SEEN = ("predicted", "estimated")
 
 
-class GFZSL(AdaptableClassifier):
-    """Class c is a Gaussian N(m_c, diag(v_c)), and regression on class vectors predicts m and log v of any class.
+class GFZSL(ArrayStateClassifier, AdaptableClassifier):
+    """Generative framework (GFZSL): Gaussian classes whose parameters are regressed on class vectors.
 
-    The score of an image is its log density over the root of the number of features, which keeps scores in range. Means of
-    seen classes are those of their images. Variances are maximal a posteriori under an inverse gamma prior that counts as k
-    (``prior_images``) images of variance w, the mean variance within classes over all features: v = (n v' + k w) / (n + k),
-    which leaves no feature with a variance of zero. Ridge regression with the kernel s't or (1 + s't)^2 then goes from
-    vectors to parameters. It shrinks towards the mean of the seen classes, so that with a large ``variance_penalty``, as
-    published, all classes have one variance. :meth:`adapt` runs EM for the mixture of the unseen classes, from the
-    predicted parameters.
+    Class c is N(m_c, diag(v_c)). The mean of a seen class is that of its images; its variances are the maximum a posteriori
+    estimates v = (n v' + k w) / (n + k) under an inverse gamma prior that counts as k images (``prior_images``) of variance w,
+    the mean within-class variance over all features, so that no variance is zero. Ridge regression with the kernel s't or
+    (1 + s't)^2 predicts m and log v of any class from its vector, shrunk towards the mean of the seen classes. With the large
+    default of ``variance_penalty``, as published, all classes have the same variances. The score is the log density divided by
+    the square root of the number of features. :meth:`adapt` runs EM for the mixture of unseen classes, starting from the
+    predicted parameters; its hyperparameters are ``steps``, ``mean_images`` and ``variance_images``.
+
+    Differs from the paper: seen classes have predicted parameters by default, as unseen ones do, and EM has priors centred on
+    the predicted parameters, without which it drifts away from them.
 
     Parameters
     ----------
-    kernel : ``quadratic``, or ``linear`` for linear regression.
-    mean_penalty, variance_penalty : of the two regressions, relative to the kernel's mean diagonal.
-    prior_images : the weight of the prior of variances.
-    seen : whether seen classes have ``predicted`` parameters, as unseen ones do, or those ``estimated`` from their images.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    seen_penalty : subtracted from the scores of seen classes.
+    kernel : {"quadratic", "linear"}, default="quadratic"
+        Kernel of the regressions; ``"linear"`` is linear regression.
+    mean_penalty : float, default=0.1
+        Penalty of the regression of the means, relative to the kernel's mean diagonal.
+    variance_penalty : float, default=1e6
+        Penalty of the regression of the log variances, relative to the kernel's mean diagonal.
+    prior_images : float, default=40.0
+        Number k of images that the prior of the variances counts as.
+    seen : {"predicted", "estimated"}, default="predicted"
+        Parameters of seen classes: predicted from their vectors or estimated from their images.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="none"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default=1.0
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    offset_ : ndarray of shape (2, d)
+        Mean of the seen classes' means and log variances.
+    weights_ : ndarray of shape (2, n_seen, d)
+        Dual coefficients of the two regressions.
+    own_classes_ : ndarray of shape (k,)
+        Classes with estimated or adapted parameters instead of predicted ones.
+    own_means_, own_variances_ : ndarray of shape (k, d)
+        Their parameters.
+    history_ : list of float
+        Objective of EM before and after each step; set by ``adapt``.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import GFZSL
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = GFZSL().fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
+    >>> adapted = model.adapt(data.test_unseen.X)
+    >>> adapted.is_adapted
+    True
     """
 
     search_space = {"mean_penalty": (0.03, 0.1, 0.3, 1.0), "prior_images": (10.0, 40.0)}
     adaptation_space = {"mean_images": (1.0, 10.0, 100.0), "variance_images": (10.0, 1e6)}
+    learned_arrays = ("offset", "weights", "own_means", "own_variances")
 
     def __init__(
         self,
@@ -66,7 +110,29 @@ class GFZSL(AdaptableClassifier):
         self.seen_penalty = seen_penalty
 
     def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Estimate the seen classes' parameters from features (n, d) and labels (n,), and regress them on their vectors."""
+        """Estimate the parameters of the seen classes and regress them on the class vectors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the training images.
+        y : array-like of shape (n,)
+            Labels of the training images; their classes are the seen classes.
+        classes : ClassTable or mapping of label to vector, default=None
+            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter is invalid.
+        DataError
+            If features, labels or class vectors cannot be used.
+        """
         X, y = self._begin_fit(X, y, classes)
         means, variances = estimates(X, np.searchsorted(self.seen_classes_, y), self.prior_images)  # (s, d) each
         self.offset_ = np.stack([means.mean(axis=0), np.log(variances).mean(axis=0)])  # (2, d)
@@ -75,7 +141,7 @@ class GFZSL(AdaptableClassifier):
         penalties = self.mean_penalty, self.variance_penalty
         kernel = self._kernel(vectors, vectors)  # (s, s)
         self.weights_ = np.stack([_ridge(kernel, penalty, target) for penalty, target in zip(penalties, targets, strict=True)])
-        # The classes whose own parameters are used instead of predicted ones.
+        # Classes with estimated or adapted parameters instead of predicted ones.
         self.own_classes_ = self.seen_classes_ if self.seen == "estimated" else self.seen_classes_[:0]
         own = slice(len(self.own_classes_))
         self.own_means_, self.own_variances_ = means[own], variances[own]
@@ -83,23 +149,36 @@ class GFZSL(AdaptableClassifier):
         return self
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant."""
+        """Validate hyperparameters."""
         super().check_settings()
         check_choice("kernel", self.kernel, KERNELS)
         check_choice("seen", self.seen, SEEN)
         for name in ("mean_penalty", "variance_penalty", "prior_images"):
-            check_number(f"{name} (more than zero)", getattr(self, name), np.nextafter(0, 1))
+            check_positive(name, getattr(self, name))
 
     def parameters_of(self, labels: ArrayLike) -> tuple[Doubles, Doubles]:
-        """Means and variances of these classes, (c, d) each."""
+        """Return the parameters of classes.
+
+        Parameters
+        ----------
+        labels : array-like of shape (c,)
+            Labels of the classes.
+
+        Returns
+        -------
+        means : ndarray of shape (c, d)
+            Means.
+        variances : ndarray of shape (c, d)
+            Variances.
+        """
         labels = self.candidates(labels)
         kernel = self._kernel(self._vectors_of(labels), self._vectors_of(self.seen_classes_))  # (c, s)
         means, logarithms = self.offset_[:, None] + kernel @ self.weights_
         variances = np.exp(logarithms)
-        place = {label: row for row, label in enumerate(self.own_classes_.tolist())}
+        own = {label: row for row, label in enumerate(self.own_classes_.tolist())}
         for row, label in enumerate(labels.tolist()):
-            if label in place:
-                means[row], variances[row] = self.own_means_[place[label]], self.own_variances_[place[label]]
+            if label in own:
+                means[row], variances[row] = self.own_means_[own[label]], self.own_variances_[own[label]]
         return means, variances
 
     def _adapt(  # type: ignore[override]
@@ -113,14 +192,23 @@ class GFZSL(AdaptableClassifier):
         mean_images: float = 10.0,
         variance_images: float = 1e6,
     ) -> None:
-        """At most so many steps of EM, in which the predicted mean and variance count as so many images of the class.
+        """Run EM on the unlabelled images until it converges.
 
-        The paper's EM has no such priors (``mean_images`` of 0, small ``variance_images``); variances learned from the few
-        images that a class gets make it win or lose all others in thousands of dimensions.
+        The paper's EM has no priors (``mean_images=0`` and a small ``variance_images``). Variances estimated from the few
+        images of a class then decide the competition between classes in thousands of dimensions.
+
+        Parameters
+        ----------
+        steps : int, default=20
+            Maximum number of EM steps.
+        mean_images : float, default=10.0
+            Number of images that the prior of a mean counts as.
+        variance_images : float, default=1000000.0
+            Number of images that the prior of the variances counts as.
         """
         check_whole("steps", steps, 1)
         check_number("mean_images", mean_images, 0)
-        check_number("variance_images (more than zero)", variance_images, np.nextafter(0, 1))
+        check_positive("variance_images", variance_images)
         images = X.astype(np.float64)
         mixture = Mixture(*self.parameters_of(unseen), mean_images, variance_images)
         self.history_ = [mixture.objective(images)]
@@ -140,7 +228,7 @@ class GFZSL(AdaptableClassifier):
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         means, variances = self.parameters_of(labels)
-        # Around the mean of all classes: squares of what is left lose no digits.
+        # Centred on the mean of all classes, so that squares lose no precision.
         centre = self.offset_[0]
         return lambda X: (log_densities(X - centre, means - centre, variances) / np.sqrt(len(centre))).astype(np.float32)
 
@@ -152,20 +240,25 @@ class GFZSL(AdaptableClassifier):
             self.own_variances_ = self.own_variances_[kept]
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        own = {"own_rows": self.table_.rows_of(self.own_classes_), "own_means": self.own_means_}
-        return {"offset": self.offset_, "weights": self.weights_, **own, "own_variances": self.own_variances_}
+        return {**super()._arrays(), "own_rows": self.table_.rows_of(self.own_classes_)}
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.offset_, self.weights_ = arrays["offset"], arrays["weights"]
+        super()._take_arrays(arrays)
         self.own_classes_ = self.table_.labels[arrays["own_rows"]]
-        self.own_means_, self.own_variances_ = arrays["own_means"], arrays["own_variances"]
 
 
 class Mixture:
-    """Gaussians of diagonal covariance, with conjugate priors around the parameters they start from.
+    """Mixture of Gaussians with diagonal covariances and conjugate priors centred on the initial parameters.
 
-    The objective is sum_i log sum_c p_c N(x_i; m_c, v_c), plus, for every class and feature, the logarithm of the prior,
-    -1/2 [k (m - m0)^2 / v + h (log v + v0 / v)], and log p_c; k and h are the images the priors count as.
+    The objective is sum_i log sum_c p_c N(x_i; m_c, v_c), plus log p_c for each class and -1/2 [k (m - m0)^2 / v + h (log v +
+    v0 / v)] for each class and feature, where the priors count as k and h images.
+
+    Parameters
+    ----------
+    means, variances : ndarray of shape (c, d)
+        Initial parameters m0 and v0.
+    mean_images, variance_images : float
+        k and h.
     """
 
     def __init__(self, means: Doubles, variances: Doubles, mean_images: float, variance_images: float) -> None:
@@ -174,12 +267,12 @@ class Mixture:
         self.shares = np.full(len(means), 1 / len(means))  # (c,), p
 
     def step(self, X: Doubles) -> None:
-        """One E and one M step on images (m, d)."""
+        """Run one E step and one M step on images (m, d)."""
         of_class = softmax(log_densities(X, self.means, self.variances) + np.log(self.shares), axis=1)  # (m, c)
         images = of_class.sum(axis=0)[:, None]  # (c, 1)
         sums, squares = of_class.T @ X, of_class.T @ X**2  # (c, d) each
         prior, first = self.mean_images, self.first_means
-        # A class that no image is of stays where it is, prior or none.
+        # A class without images keeps its mean.
         counted = images + prior
         self.means = np.where(counted > 1e-9, (sums + prior * first) / np.maximum(counted, 1e-9), self.means)
         spread = np.maximum(squares - 2 * self.means * sums + images * self.means**2, 0) + prior * (self.means - first) ** 2
@@ -187,7 +280,7 @@ class Mixture:
         self.shares = (images.ravel() + 1) / (len(X) + len(images))
 
     def objective(self, X: Doubles) -> float:
-        """What a step raises."""
+        """Compute the objective on images (m, d); a step never lowers it."""
         likelihood = logsumexp(log_densities(X, self.means, self.variances) + np.log(self.shares), axis=1).sum()
         near = self.mean_images * (self.means - self.first_means) ** 2 / self.variances
         spread = self.variance_images * (np.log(self.variances) + self.first_variances / self.variances)
@@ -195,23 +288,51 @@ class Mixture:
 
 
 def log_densities(X: NDArray[Any], means: Doubles, variances: Doubles) -> Doubles:
-    """Log densities (n, c) of features (n, d) under Gaussians of diagonal covariance, (c, d)."""
+    """Compute log densities under Gaussians with diagonal covariances.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Features.
+    means, variances : ndarray of shape (c, d)
+        Parameters.
+
+    Returns
+    -------
+    ndarray of shape (n, c)
+        Log densities.
+    """
     precisions = 1 / variances
     constant = (means**2 * precisions + np.log(2 * np.pi * variances)).sum(axis=1)  # (c,)
     return np.asarray(-(X**2 @ precisions.T - 2 * X @ (means * precisions).T + constant) / 2)
 
 
-def estimates(X: Floats, places: NDArray[np.int64], prior_images: float) -> tuple[Doubles, Doubles]:
-    """Means and MAP variances (s, d) of features (n, d) whose classes stand at ``places`` (n,) from 0 to s - 1."""
-    counts = np.bincount(places)[:, None]  # (s, 1)
-    belongs = (places == np.arange(len(counts))[:, None]).astype(np.float64)  # (s, n)
+def estimates(X: Floats, targets: NDArray[np.int64], prior_images: float) -> tuple[Doubles, Doubles]:
+    """Estimate class means and MAP variances.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Features.
+    targets : ndarray of shape (n,)
+        Class indices from 0 to s - 1.
+    prior_images : float
+        Number of images that the prior of the variances counts as.
+
+    Returns
+    -------
+    means, variances : ndarray of shape (s, d)
+        The estimates.
+    """
+    counts = np.bincount(targets)[:, None]  # (s, 1)
+    belongs = (targets == np.arange(len(counts))[:, None]).astype(np.float64)  # (s, n)
     means = belongs @ X / counts
-    squares = belongs @ (X - means[places]) ** 2
+    squares = belongs @ (X - means[targets]) ** 2
     within = squares.sum() / X.size
     return means, (squares + prior_images * (within if within > 0 else 1.0)) / (counts + prior_images)
 
 
 def _ridge(kernel: Doubles, penalty: float, targets: Doubles) -> Doubles:
-    """(K + penalty I)^-1 targets, (s, d); the penalty relative to the mean diagonal of K."""
+    """Compute (K + penalty I)^-1 targets, (s, d), with the penalty relative to the mean diagonal of K."""
     penalised = kernel + penalty * mean_diagonal(kernel) * np.eye(len(kernel))
     return np.asarray(linalg.solve(penalised, targets, assume_a="pos"))

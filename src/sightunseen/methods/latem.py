@@ -8,29 +8,70 @@ from torch import Tensor, nn
 from sightunseen.core.checks import check_whole
 from sightunseen.methods.shared.ranking import RankingClassifier, summed_ranking
 
-FIRST_SCORE = 0.01
+INITIAL_SCORE = 0.01
 
 
 class LATEM(RankingClassifier):
-    """F(x, y) = max_i x' W_i s_y: of K linear maps, every pair of image and class has the one that suits it best.
+    """Latent embeddings (LATEM): the maximum of K bilinear scores, with a hinge ranking loss.
 
-    The loss is the sum of max(0, margin + F(x_n, y) - F(x_n, y_n)) over the wrong classes, a mean over images. The
-    number of maps is one to choose on validation classes, the first of the paper's two ways; it may also prune rare maps.
+    The score is F(x, y) = max_i x' W_i s_y over K matrices W_i. The loss of an image is the sum of max(0, margin + F(x_n, y) -
+    F(x_n, y_n)) over the wrong classes.
+
+    Differs from the paper: K is chosen on validation classes, the first of the paper's two ways, and never pruned; the loss
+    includes all wrong classes instead of a sample, and is minimised by Adam on mini-batches.
 
     Parameters
     ----------
-    n_maps : K.
-    margin : by how much the right class must win.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_steps, batch_size : mini-batches, and the images in each.
-    learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
-    seen_penalty : subtracted from the scores of seen classes.
-    seed : the one number all randomness follows from.
-    device : ``auto``, ``cpu`` or ``cuda``.
+    n_maps : int, default=2
+        Number K of matrices.
+    margin : float, default=1.0
+        Margin by which the score of an image's own class must exceed all other scores.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default="sqrt"
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    n_steps : int, default=500
+        Number of gradient steps.
+    batch_size : int, default=64
+        Number of images per mini-batch.
+    learning_rate : float, default=3e-3
+        Learning rate of Adam.
+    schedule : {"constant", "cosine", "halve every K"}, default="cosine"
+        Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
+    weight_decay : float, default=0.0
+        L2 penalty of Adam, added to the gradient.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+    seed : int, default=0
+        Seed from which all random numbers are derived.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device for training and prediction; ``"auto"`` uses a GPU if there is one.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    networks_ : dict
+        ``"map"`` holds the parameter ``weight`` of shape (d, K, a).
+    losses_ : list of dict
+        Training loss over time.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import LATEM
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = LATEM(n_steps=20, device="cpu").fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
     """
 
     search_space = {"n_maps": (2, 4)}
+    _is_bilinear = False  # the maximum over maps is not linear
 
     def __init__(
         self,
@@ -63,11 +104,11 @@ class LATEM(RankingClassifier):
         self.n_maps = n_maps
 
     def ranking_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """The ranking loss, over all wrong classes."""
+        """Compute the ranking loss; see :func:`~sightunseen.methods.shared.ranking.summed_ranking`."""
         return summed_ranking(scores, targets, self.margin)
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant."""
+        """Validate hyperparameters."""
         super().check_settings()
         check_whole("n_maps", self.n_maps, 1)
 
@@ -76,15 +117,23 @@ class LATEM(RankingClassifier):
 
 
 class LatentMaps(nn.Module):
-    """The maps W_1 to W_K, at first random: equal ones would stay equal."""
+    """The matrices W_1 to W_K. Their initial weights are random, because equal matrices would stay equal.
+
+    Parameters
+    ----------
+    n_maps, n_features, n_attributes : int
+        K, d and a.
+    rng : torch.Generator
+        Random numbers of the initial weights.
+    """
 
     def __init__(self, n_maps: int, n_features: int, n_attributes: int, rng: torch.Generator) -> None:
         super().__init__()
-        first = torch.randn(n_features, n_maps, n_attributes, generator=rng)
-        # Scores of unit features and vectors of length sqrt(a) start at about a hundredth of a margin of one.
-        self.weight = nn.Parameter(first * FIRST_SCORE / math.sqrt(n_attributes))
+        initial = torch.randn(n_features, n_maps, n_attributes, generator=rng)
+        # Initial scores of unit features and vectors of length sqrt(a) are about a hundredth of a margin of one.
+        self.weight = nn.Parameter(initial * INITIAL_SCORE / math.sqrt(n_attributes))
 
     def forward(self, features: Tensor, vectors: Tensor) -> Tensor:
-        """Features (n, d) and class vectors (c, a) -> scores (n, c)."""
+        """Score features (n, d) against class vectors (c, a): (n, c)."""
         projected = torch.einsum("nd,dka->nka", features, self.weight)
         return (projected @ vectors.T).amax(dim=1)  # (n, k, c) -> (n, c)

@@ -10,31 +10,80 @@ from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.shared.networks import Perceptron
-from sightunseen.methods.shared.objectives import EpisodeObjective
+from sightunseen.methods.shared.objectives import ModelEpisodeObjective
 
 
 class PSR(GradientTrainedClassifier):
-    """An encoder f places classes among the features so that their relations stay; scores are cosines of x and f(s).
+    """Preserving semantic relations (PSR): an encoder maps classes into feature space and keeps their similarities.
 
-    With delta = cos(s_y - m, s_c - m), where m is the mean of the seen classes' vectors, the class c is, to an image x of
-    class y: identical if c = y, similar if delta is at least ``threshold``, dissimilar otherwise. The loss of a task is
-    ||x - f(s_y)||^2 for its images; plus ``relation`` times [delta - cos(x, f(s_c))]+ for similar pairs, which are to be at
-    least as similar as their descriptions, and [cos(x, f(s_c)) - delta]+ for dissimilar ones, which are to be at most; plus
-    ``reconstruction`` times ||s - g(f(s))||^2, where the decoder g finds the description again. All are means: over images,
-    pairs, classes, entries.
+    Scores are the cosines of x and f(s). Let delta = cos(s_y - m, s_c - m), where m is the mean vector of the seen classes. To
+    an image of class y, another class c is similar if delta is at least ``threshold``, and dissimilar otherwise. The loss of an
+    episode is the sum of
+
+        ||x - f(s_y)||^2 for its images
+        relation * [delta - cos(x, f(s_c))]+ for similar pairs
+        relation * [cos(x, f(s_c)) - delta]+ for dissimilar pairs
+        reconstruction * ||s - g(f(s))||^2 for its classes, with the decoder g
+
+    each a mean over images, pairs, classes and entries.
+
+    Differs from the paper: class similarities are centred on the mean vector, and the relation term is a mean over all pairs
+    instead of hard pairs.
 
     Parameters
     ----------
-    hidden : width of the hidden layers of encoder and decoder.
-    threshold : the delta from which on classes are similar.
-    relation, reconstruction : the weights of the terms.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_steps, classes_per_episode, images_per_class : the number of tasks, and the classes and images of each in one.
-    learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
-    seen_penalty : subtracted from the scores of seen classes.
-    seed : the one number all randomness follows from.
-    device : ``auto``, ``cpu`` or ``cuda``.
+    hidden : int, default=400
+        Width of the hidden layers of encoder and decoder.
+    threshold : float, default=0.3
+        Smallest delta of similar classes.
+    relation : float, default=1.0
+        Weight of the relation term.
+    reconstruction : float, default=0.1
+        Weight of the reconstruction term.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default="sqrt"
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    n_steps : int, default=700
+        Number of gradient steps.
+    classes_per_episode : int, default=32
+        Number of classes per episode; all seen classes if there are fewer.
+    images_per_class : int, default=4
+        Number of images per class in an episode.
+    learning_rate : float, default=1e-3
+        Learning rate of Adam.
+    schedule : {"constant", "cosine", "halve every K"}, default="cosine"
+        Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
+    weight_decay : float, default=2e-4
+        L2 penalty of Adam, added to the gradient.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+    seed : int, default=0
+        Seed from which all random numbers are derived.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device for training and prediction; ``"auto"`` uses a GPU if there is one.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    networks_ : dict
+        ``"encoder"`` (f) and ``"decoder"`` (g).
+    losses_ : list of dict
+        Training loss over time.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import PSR
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = PSR(n_steps=20, device="cpu").fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
     """
 
     search_space = {"weight_decay": (2e-4, 1e-3, 5e-3)}
@@ -74,7 +123,7 @@ class PSR(GradientTrainedClassifier):
         self.device = device
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant; ``fit`` does so first."""
+        """Validate hyperparameters."""
         super().check_settings()
         check_number("threshold", self.threshold)
         check_number("relation", self.relation, 0)
@@ -87,16 +136,8 @@ class PSR(GradientTrainedClassifier):
         encoder = Perceptron((semantic_size, self.hidden, size), rng)
         return {"encoder": encoder, "decoder": Perceptron((size, self.hidden, semantic_size), rng)}
 
-    def _objective(self, X: Tensor, places: Tensor) -> "Relations":
-        vectors = self._vectors_on_device(self.seen_classes_)
-        shape = self.classes_per_episode, self.images_per_class
-        objective = Relations(self.networks_.values(), vectors, X, places, *shape, self.seed)
-        objective.threshold, objective.weights = self.threshold, (self.relation, self.reconstruction)
-        # Features are standardised, so their cosines are about zero on average. The paper's cosines of vectors as they are
-        # are positive throughout, which no such features can follow; measured from their mean, vectors are like features.
-        directions = functional.normalize(vectors - vectors.mean(dim=0), dim=1)
-        objective.similarities = directions @ directions.T
-        return objective
+    def _objective(self, X: Tensor, targets: Tensor) -> "RelationLoss":
+        return RelationLoss(self, X, targets)
 
     def _prepare(self, labels: Labels) -> Tensor:
         return functional.normalize(self.networks_["encoder"](self._vectors_on_device(labels)), dim=1)
@@ -105,23 +146,38 @@ class PSR(GradientTrainedClassifier):
         return functional.normalize(X, dim=1) @ prepared.T
 
 
-class Relations(EpisodeObjective):
-    """The loss of :class:`PSR` on a task."""
+class RelationLoss(ModelEpisodeObjective):
+    """Loss of :class:`PSR` on an episode.
 
-    threshold: float
-    weights: tuple[float, float]  # of the relation and of the reconstruction
-    similarities: Tensor  # (s, s) delta between seen classes
+    Parameters
+    ----------
+    model : PSR
+        Networks and hyperparameters.
+    features : Tensor of shape (n, d)
+        Features of the training images.
+    targets : Tensor of shape (n,)
+        Indices of their classes among the seen classes.
+    """
 
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        """Mapping, similar and dissimilar relations, and reconstruction."""
+    model: PSR
+
+    def __init__(self, model: PSR, features: Tensor, targets: Tensor) -> None:
+        super().__init__(model, features, targets)
+        # Features are standardised, so that their cosines are about zero on average. Cosines of raw class vectors, as in the
+        # paper, are all positive, which such features cannot match; cosines of centred vectors can be matched.
+        directions = functional.normalize(self.vectors - self.vectors.mean(dim=0), dim=1)
+        self.similarities = directions @ directions.T  # (s, s), delta
+
+    def loss(self, episode: Mapping[str, Tensor]) -> Tensor:
+        """Compute the sum of the mapping, relation and reconstruction terms."""
         encoder, decoder = self.networks
-        vectors, features, labels = self.vectors[task["classes"]], self.features[task["rows"]], task["labels"]
+        vectors, features, labels = self.vectors[episode["classes"]], self.features[episode["rows"]], episode["labels"]
         mapped = encoder(vectors)  # (M, d)
         mapping = functional.mse_loss(mapped[labels], features)
         reconstruction = functional.mse_loss(decoder(mapped), vectors)
-        wanted = self.similarities[task["classes"]][:, task["classes"]][labels]  # (M * N, M): delta
+        wanted = self.similarities[episode["classes"]][:, episode["classes"]][labels]  # (M * N, M): delta
         found = functional.normalize(features, dim=1) @ functional.normalize(mapped, dim=1).T
-        violated = torch.where(wanted < self.threshold, found - wanted, wanted - found).relu()
+        violated = torch.where(wanted < self.model.threshold, found - wanted, wanted - found).relu()
         others = labels[:, None] != torch.arange(len(vectors), device=labels.device)
-        relation, weight = self.weights
-        return mapping + relation * (violated * others).mean() + weight * reconstruction
+        relation = (violated * others).mean()
+        return mapping + self.model.relation * relation + self.model.reconstruction * reconstruction

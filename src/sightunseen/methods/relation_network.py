@@ -1,8 +1,7 @@
-"""Relation Network: learning to compare, the zero-shot variant (Sung, Yang, Zhang, Xiang, Torr & Hospedales, CVPR 2018)."""
+"""Relation Network: learning to compare, its zero-shot variant (Sung, Yang, Zhang, Xiang, Torr & Hospedales, CVPR 2018)."""
 
 import math
 from collections.abc import Mapping
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -12,29 +11,71 @@ from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.shared.networks import Perceptron
-from sightunseen.methods.shared.objectives import EpisodeObjective
+from sightunseen.methods.shared.objectives import ModelEpisodeObjective
 
-FIRST_WEIGHTS = 0.1  # of the last layer, relative to He's
+INITIAL_SCALE = 0.1  # of the last layer's initial weights, relative to He initialisation
 
 
 class RelationNetwork(GradientTrainedClassifier):
-    """A network g learns how well an image and an embedded class go together: r = sigmoid(g([f(s), x])) (Eq. 2).
+    """Relation network: a learned comparison of image features and embedded classes.
 
-    f (a -> hidden -> d, with a ReLU after both layers) embeds classes among the features; g (2d -> hidden -> 1, with a ReLU)
-    compares. They minimise the squares of r - 1 for an image with its own class and of r for one with another class of its
-    task (Eq. 3). The last ReLU of f is a leaky one: a class that it sets to zero in every feature could never be learned.
-    Scores are g itself, before the sigmoid: the same order, without rounding at its ends.
+    The relation of an image and a class is r = sigmoid(g([f(s), x])) (Eq. 2). The embedding f (a -> hidden -> d, a ReLU after
+    both layers) maps classes into feature space; the relation module g (2d -> hidden -> 1, with a ReLU) compares. The loss is
+    the mean of (r - 1)^2 over matching and r^2 over non-matching pairs of an episode (Eq. 3). Scores are g without the sigmoid,
+    which has the same order and does not saturate.
+
+    Differs from the paper: the last ReLU of f is leaky, because a class with zeros in all features could not be learned, and
+    the bias of g starts at the log odds of a matching pair, without which training failed. The authors train 200,000 episodes
+    with 1200 units and learning rate 1e-5.
 
     Parameters
     ----------
-    hidden : width of the hidden layers.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    n_steps, classes_per_episode, images_per_class : the number of tasks, and the classes and images of each in one.
-    learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
-    seen_penalty : subtracted from the scores of seen classes.
-    seed : the one number all randomness follows from.
-    device : ``auto``, ``cpu`` or ``cuda``.
+    hidden : int, default=256
+        Width of the hidden layers.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default="sqrt"
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    n_steps : int, default=800
+        Number of gradient steps.
+    classes_per_episode : int, default=32
+        Number of classes per episode; all seen classes if there are fewer.
+    images_per_class : int, default=2
+        Number of images per class in an episode.
+    learning_rate : float, default=5e-4
+        Learning rate of Adam.
+    schedule : {"constant", "cosine", "halve every K"}, default="cosine"
+        Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
+    weight_decay : float, default=0.0
+        L2 penalty of Adam, added to the gradient.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+    seed : int, default=0
+        Seed from which all random numbers are derived.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device for training and prediction; ``"auto"`` uses a GPU if there is one.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    networks_ : dict
+        ``"embedding"`` (f) and ``"relation"`` (g).
+    losses_ : list of dict
+        Training loss over time.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import RelationNetwork
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = RelationNetwork(n_steps=20, device="cpu").fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
     """
 
     search_space = {"weight_decay": (0.0, 1e-5, 1e-4)}
@@ -68,7 +109,7 @@ class RelationNetwork(GradientTrainedClassifier):
         self.device = device
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant; ``fit`` does so first."""
+        """Validate hyperparameters."""
         super().check_settings()
         for name in ("hidden", "classes_per_episode", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
@@ -76,42 +117,51 @@ class RelationNetwork(GradientTrainedClassifier):
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         semantic_size, size = self.table_.vectors.shape[1], int(self.n_features_in_)
         embedding = Perceptron((semantic_size, self.hidden, size), rng, last="leaky relu")
-        right = 1 / max(2, min(self.classes_per_episode, len(self.seen_classes_)))  # the share of right pairs in a task
+        right = 1 / max(2, min(self.classes_per_episode, len(self.seen_classes_)))  # share of matching pairs in an episode
         return {"embedding": embedding, "relation": Relation(size, self.hidden, right, rng)}
 
-    def _objective(self, X: Tensor, places: Tensor) -> "Comparison":
-        vectors = self._vectors_on_device(self.seen_classes_)
-        shape = self.classes_per_episode, self.images_per_class
-        return Comparison(self.networks_.values(), vectors, X, places, *shape, self.seed)
+    def _objective(self, X: Tensor, targets: Tensor) -> "Comparison":
+        return Comparison(self, X, targets)
 
     def _prepare(self, labels: Labels) -> Tensor:
         embedded: Tensor = self.networks_["embedding"](self._vectors_on_device(labels))  # (c, d)
         return embedded
 
     def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
-        # A class at a time: all pairs at once, (n, c, hidden), would be hundreds of megabytes.
+        # One class at a time: all pairs at once, (n, c, hidden), would need hundreds of megabytes.
         relation = self.networks_["relation"]
         return torch.cat([relation(X, embedded) for embedded in prepared.unsqueeze(1)], dim=1)
 
 
 class Relation(nn.Module):
-    """The relation module g, a perceptron over [f(s), x], before its sigmoid.
+    """Relation module g, a perceptron over [f(s), x], without its sigmoid.
 
-    Its first layer is linear in the pair, W [f(s), x] = W_s f(s) + W_x x: either half is computed once for a class and once
-    for an image, and only the hidden layer is computed for every pair.
+    Its first layer is linear in the pair, W [f(s), x] = W_s f(s) + W_x x. Each half is computed once per class or image; only
+    the hidden layer is computed per pair.
+
+    Parameters
+    ----------
+    size : int
+        Number of features d.
+    hidden : int
+        Width of the hidden layer.
+    right : float
+        Share of matching pairs in an episode; sets the initial bias.
+    rng : torch.Generator
+        Random numbers of the initial weights.
     """
 
     def __init__(self, size: int, hidden: int, right: float, rng: torch.Generator) -> None:
         super().__init__()
-        self.first, self.second = cast("tuple[nn.Linear, nn.Linear]", tuple(Perceptron((2 * size, hidden, 1), rng).layers))
-        # Most pairs are wrong, and steps that teach nothing else end where the sigmoid is flat, never to return. So it knows
-        # that from the start: it begins with the share of right pairs for every pair, and small differences between them.
+        self.first, self.second = Perceptron((2 * size, hidden, 1), rng).layers
+        # Most pairs do not match. From a neutral start, the first steps only learn that and saturate the sigmoid. So the
+        # bias starts at the log odds of a matching pair, and the weights start small.
         with torch.no_grad():
-            self.second.weight.mul_(FIRST_WEIGHTS)
+            self.second.weight.mul_(INITIAL_SCALE)
             self.second.bias.fill_(math.log(right / (1 - right)))
 
     def forward(self, X: Tensor, embedded: Tensor) -> Tensor:
-        """Features (n, d) with embedded classes (c, d) -> (n, c)."""
+        """Compare features (n, d) with embedded classes (c, d): (n, c)."""
         of_class, of_image = self.first.weight.chunk(2, dim=1)  # (hidden, d) each
         classes = functional.linear(embedded, of_class, self.first.bias)  # (c, hidden)
         pairs = torch.relu(functional.linear(X, of_image)[:, None] + classes)  # (n, c, hidden)
@@ -119,12 +169,12 @@ class Relation(nn.Module):
         return found.squeeze(2)
 
 
-class Comparison(EpisodeObjective):
-    """Eq. 3 on a task: every image with every class of it, as a mean over the pairs."""
+class Comparison(ModelEpisodeObjective):
+    """Eq. 3 on an episode: all pairs of its images and classes."""
 
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        """The mean of (r - 1)^2 over right pairs and r^2 over wrong ones."""
+    def loss(self, episode: Mapping[str, Tensor]) -> Tensor:
+        """Compute the mean of (r - 1)^2 over matching and r^2 over non-matching pairs."""
         embedding, relation = self.networks
-        embedded = embedding(self.vectors[task["classes"]])  # (M, d)
-        found = torch.sigmoid(relation(self.features[task["rows"]], embedded))  # (M * N, M)
-        return functional.mse_loss(found, functional.one_hot(task["labels"], len(embedded)).to(found))
+        embedded = embedding(self.vectors[episode["classes"]])  # (M, d)
+        found = torch.sigmoid(relation(self.features[episode["rows"]], embedded))  # (M * N, M)
+        return functional.mse_loss(found, functional.one_hot(episode["labels"], len(embedded)).to(found))

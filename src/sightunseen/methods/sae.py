@@ -8,32 +8,64 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from sklearn.preprocessing import normalize
 
-from sightunseen.core.checks import check_choice, check_number
+from sightunseen.core.arrays import Floats
+from sightunseen.core.checks import check_choice
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.linear import ClassifierMap, Layer
-from sightunseen.methods.base.classifier import Floats, ZeroShotClassifier
+from sightunseen.methods.shared.array_state import ArrayStateClassifier
+from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.sizes import mean_diagonal
 
 SPACES = ("semantic", "feature")
 
 
-class SAE(ZeroShotClassifier):
-    """One linear map W encodes images as the vectors of their classes, and its transpose decodes those again.
+class SAE(ArrayStateClassifier):
+    """Semantic autoencoder (SAE): a linear encoder of images into class vectors, whose transpose decodes, in closed form.
 
-    It minimises ||X - S W||^2 + lambda ||X W' - S||^2 (Eq. 4), rows being images and the vectors of their classes, which a
-    Sylvester equation solves: (S'S) W + W (lambda X'X) = (1 + lambda) S'X (Eq. 6). Scores are cosines, between encoded images
-    and class vectors or between images and decoded class vectors.
+    W minimises ||X - S W||^2 + lambda ||X W' - S||^2 (Eq. 4), where the rows of X and S are images and the vectors of their
+    classes. It solves the Sylvester equation (S'S) W + W (lambda X'X) = (1 + lambda) S'X (Eq. 6). Scores are cosines, between
+    encoded images and class vectors or between images and decoded class vectors.
+
+    Differs from the paper: lambda is relative to the scale of the data, and by default features are standardised and compared
+    in feature space, which validation classes prefer. Raw features in semantic space reproduce the published accuracy, which is
+    lower.
 
     Parameters
     ----------
-    encoder_weight : lambda, relative to the mean square of an attribute over that of a feature.
-    space : where images and classes are compared, ``semantic`` (the paper's F to S) or ``feature`` (S to F).
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    seen_penalty : subtracted from the scores of seen classes.
+    encoder_weight : float, default=0.1
+        Lambda, relative to the mean square of an attribute divided by that of a feature.
+    space : {"feature", "semantic"}, default="feature"
+        Space of the comparison: ``"semantic"`` is the paper's F to S, ``"feature"`` its S to F.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default="sqrt"
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    map_ : ndarray of shape (a, d)
+        W.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import SAE
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = SAE().fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
     """
 
     search_space = {"encoder_weight": (0.01, 0.1, 1.0, 10.0), "space": SPACES}
+    learned_arrays = ("map",)
 
     map_: NDArray[np.float64]
 
@@ -52,25 +84,53 @@ class SAE(ZeroShotClassifier):
         self.seen_penalty = seen_penalty
 
     def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Solve Eq. 6 for features (n, d), labels (n,) and the class table of seen and unseen classes."""
+        """Solve Eq. 6.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the training images.
+        y : array-like of shape (n,)
+            Labels of the training images; their classes are the seen classes.
+        classes : ClassTable or mapping of label to vector, default=None
+            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter is invalid.
+        DataError
+            If features, labels or class vectors cannot be used.
+        """
         X, y = self._begin_fit(X, y, classes)
         vectors = self._vectors_of(self.seen_classes_)  # (s, a)
         members = (self.seen_classes_[:, None] == y).astype(np.float64)  # (s, n)
         X = X.astype(np.float64)
-        # S has one row an image and the same for all images of a class, so sums over the images of each class are enough.
+        # The rows of S are equal within a class, so S'S and S'X follow from counts and sums per class.
         SS = vectors.T @ (members.sum(axis=1)[:, None] * vectors)  # (a, a)
         SX = vectors.T @ (members @ X)  # (a, d)
         self.map_ = solve_autoencoder(SS, X.T @ X, SX, self.encoder_weight)
         return self
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant."""
+        """Validate hyperparameters."""
         super().check_settings()
-        check_number("encoder_weight (more than zero)", self.encoder_weight, np.nextafter(0, 1))
+        check_positive("encoder_weight", self.encoder_weight)
         check_choice("space", self.space, SPACES)
 
     def classifier_map(self) -> ClassifierMap:
-        """One layer, the decoder; where images are encoded, their lengths are not those of the features."""
+        """Return the decoder as one layer.
+
+        Raises
+        ------
+        SettingsError
+            If ``space="semantic"``: scores are then not a linear function of the features.
+        """
         return ClassifierMap((Layer(self.map_.T),), "cosine") if self.space == "feature" else super().classifier_map()
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
@@ -81,12 +141,6 @@ class SAE(ZeroShotClassifier):
         encoder, described = self.map_.T.astype(np.float32), normalize(vectors).T.astype(np.float32)  # (d, a), (a, c)
         return lambda X: normalize(X @ encoder) @ described
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"map": self.map_}
-
-    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.map_ = arrays["map"]
-
 
 def solve_autoencoder(
     SS: NDArray[np.float64],
@@ -94,10 +148,26 @@ def solve_autoencoder(
     SX: NDArray[np.float64],
     encoder_weight: float,
 ) -> NDArray[np.float64]:
-    """W (a, d) of Eq. 6 from S'S (a, a), X'X (d, d) and S'X (a, d).
+    """Solve Eq. 6.
 
-    Both sides are symmetric, so in their eigenvectors the equation is one division an entry. Where neither the images nor
-    the class vectors vary, any entry would do, and it is zero.
+    Both coefficient matrices are symmetric, so that in their eigenbases each entry is one division. Entries whose divisor is
+    zero are undetermined and set to zero.
+
+    Parameters
+    ----------
+    SS : ndarray of shape (a, a)
+        S'S.
+    XX : ndarray of shape (d, d)
+        X'X.
+    SX : ndarray of shape (a, d)
+        S'X.
+    encoder_weight : float
+        Lambda, as for :class:`SAE`.
+
+    Returns
+    -------
+    ndarray of shape (a, d)
+        W.
     """
     weight = encoder_weight * mean_diagonal(SS) / mean_diagonal(XX)
     semantic_values, semantic_axes = linalg.eigh(SS)

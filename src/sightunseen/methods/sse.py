@@ -9,42 +9,82 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from torch import Tensor, nn
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
-from sightunseen.core.randomness import derive_seed
-from sightunseen.methods.base.classifier import Floats
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.shared.checks import check_positive
+from sightunseen.methods.shared.objectives import ModelEpisodeObjective
 from sightunseen.methods.shared.sizes import mean_between
-from sightunseen.training.episodes import ClassImages, draw_classes, draw_images
-from sightunseen.training.objective import Draw, Objective
 
 
 class SSE(GradientTrainedClassifier):
-    """Classes and images are both described by their likeness to the seen classes, and compared there.
+    """Semantic similarity embedding (SSE): images and classes are compared as mixtures of seen classes.
 
     The mixture of a class with vector a is z = argmin 1/2 ||a - sum_s z_s a_s||^2 + gamma / 2 ||z||^2 over the simplex, for
-    seen and unseen classes alike. The likeness of an image to the seen class s is w' min(x, v_s) (SSE-INT), with weights w
-    that all classes share, and its score for a class is sum_s z_s w' min(x, v_s).
+    seen and unseen classes. The similarity of an image to the seen class s is w' min(x, v_s) (SSE-INT) with shared weights w >=
+    0. The score of a class is sum_s z_s w' min(x, v_s). The loss of an episode is the hinge loss max_c(margin_yc + score_c) -
+    score_y of its images among all seen classes, plus ``alignment`` times that of the mean embedding of each class. The margin
+    is the squared distance between two class vectors, relative to its mean.
 
-    Since max(0, x - v) = x - min(x, v) and the shares of a mixture add up to one, the paper's other mapping, SSE-ReLU, ranks
-    the classes as SSE-INT does with -w in place of w: one model is both. The weights are kept from going below zero.
-
-    Training lowers, over tasks of some images of some seen classes, the hinge loss of the images among all seen classes,
-    max_c(margin_yc + score_c) - score_y, plus ``alignment`` times that of the mean images' embeddings, each class's over the
-    task. A margin is the squared distance of two classes' vectors, relative to its mean. w and v move together, by Adam.
+    Differs from the paper: w and v are updated jointly by Adam instead of in turn, and the paper's two regularisers are off.
+    There is one mapping: since max(0, x - v) = x - min(x, v) and a mixture sums to one, SSE-ReLU with -w ranks classes as
+    SSE-INT with w.
 
     Parameters
     ----------
-    mixture_penalty : gamma, relative to the mean square length of the seen classes' vectors.
-    alignment : weight of the loss of the classes' mean embeddings.
-    initial_scale : size of the scores at the start.
-    n_steps, classes_per_episode, images_per_class : the number of tasks, and the images of each.
-    learning_rate, schedule, weight_decay : see :class:`~sightunseen.training.Optimisation`.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    seen_penalty : subtracted from the scores of seen classes.
-    seed : the one number all randomness follows from.
-    device : ``auto``, ``cpu`` or ``cuda``.
+    mixture_penalty : float, default=3.0
+        Gamma, relative to the mean squared norm of the seen classes' vectors.
+    alignment : float, default=1.0
+        Weight of the loss of the mean embeddings.
+    initial_scale : float, default=10.0
+        Scale of the scores before training.
+    n_steps : int, default=200
+        Number of gradient steps.
+    classes_per_episode : int, default=32
+        Number of classes per episode; all seen classes if there are fewer.
+    images_per_class : int, default=2
+        Number of images per class in an episode.
+    learning_rate : float, default=3e-2
+        Learning rate of Adam.
+    schedule : {"constant", "cosine", "halve every K"}, default="cosine"
+        Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
+    weight_decay : float, default=0.0
+        L2 penalty of Adam, added to the gradient.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default=1.0
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+    seed : int, default=0
+        Seed from which all random numbers are derived.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device for training and prediction; ``"auto"`` uses a GPU if there is one.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    networks_ : dict
+        ``"embedding"``.
+    embedding_ : IntersectionEmbedding
+        The same network, with the parameters ``weights`` (w) and ``prototypes`` (v).
+    losses_ : list of dict
+        Training loss over time.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import SSE
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = SSE(n_steps=20, device="cpu").fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
     """
 
     search_space = {"mixture_penalty": (1.0, 3.0, 6.0)}
@@ -82,26 +122,35 @@ class SSE(GradientTrainedClassifier):
         self.device = device
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant; ``fit`` does so first."""
+        """Validate hyperparameters."""
         super().check_settings()
         check_whole("classes_per_episode", self.classes_per_episode, 1)
         check_whole("images_per_class", self.images_per_class, 1)
         for name in ("mixture_penalty", "initial_scale"):
-            check_number(f"{name} (more than zero)", getattr(self, name), np.nextafter(0, 1))
+            check_positive(name, getattr(self, name))
         check_number("alignment", self.alignment, 0)
 
     def mixtures_of(self, labels: Labels) -> NDArray[np.float64]:
-        """The mixtures (c, s) of seen classes that stand for these classes."""
-        return self._mixtures[np.searchsorted(self.classes_, labels)]
+        """Return the mixtures of classes.
 
-    # -- inside --------------------------------------------------------------------------------------------------------
+        Parameters
+        ----------
+        labels : ndarray of shape (c,)
+            Labels of the classes.
+
+        Returns
+        -------
+        ndarray of shape (c, s)
+            Shares of the seen classes.
+        """
+        return self._mixtures[np.searchsorted(self.classes_, labels)]
 
     def _know(self, table: ClassTable) -> None:
         super()._know(table)
         corners = self._vectors_of(self.seen_classes_)
         size = float(np.square(corners).sum(axis=1).mean()) or 1.0
         self._mixtures = np.empty((len(self.classes_), len(corners)))
-        # Apart, so that the mixtures of the seen classes, which training depends on, never depend on the others.
+        # Separately: the mixtures of the seen classes, which training depends on, must not depend on the unseen classes.
         for labels in (self.seen_classes_, self.unseen_classes_):
             mixtures = nearest_mixtures(self._vectors_of(labels), corners, self.mixture_penalty * size)
             self._mixtures[np.searchsorted(self.classes_, labels)] = mixtures
@@ -116,22 +165,21 @@ class SSE(GradientTrainedClassifier):
         self.embedding_ = IntersectionEmbedding(*sizes, self.initial_scale, self._signed)
         return {"embedding": self.embedding_}
 
-    def _objective(self, X: Tensor, places: Tensor) -> Objective:
-        self.embedding_.start_at(X, places)
-        mixtures, shape = self._prepare(self.seen_classes_), (self.classes_per_episode, self.images_per_class)
-        return MixtureAlignment(self.embedding_, mixtures, self._margins(), X, places, shape, self.alignment, self.seed)
-
-    def _margins(self) -> Tensor:
+    def _objective(self, X: Tensor, targets: Tensor) -> "MixtureAlignment":
+        self.embedding_.start_at(X, targets)
         vectors = self._vectors_of(self.seen_classes_)
         distances = cdist(vectors, vectors, "sqeuclidean")  # (s, s)
-        return self._on_device(distances / mean_between(distances))
+        objective = MixtureAlignment(self, X, targets)
+        objective.mixtures = self._prepare(self.seen_classes_)
+        objective.margins = self._on_device(distances / mean_between(distances))
+        return objective
 
     def _prepare(self, labels: Labels) -> Tensor:
         return self._on_device(self.mixtures_of(labels))
 
     def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
-        likeness: Tensor = self.embedding_(X)
-        return likeness @ prepared.T
+        similarity: Tensor = self.embedding_(X)
+        return similarity @ prepared.T
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._signed = len(arrays["embedding.weights"]) > self.n_features_in_
@@ -139,11 +187,19 @@ class SSE(GradientTrainedClassifier):
 
 
 class IntersectionEmbedding(nn.Module):
-    """Images (n, d) -> their likeness to s seen classes, (n, s): scale / sqrt(d) sum_k w_k min(x_k, v_sk) / size.
+    """Similarity (n, s) of images (n, d) to seen classes: scale / sqrt(d) sum_k w_k min(x_k, v_sk) / size.
 
-    ``size`` is the root mean square of the training features, in which v is measured, so that steps have the same meaning
-    whatever the features are. What two images share is meant of features from zero up: those that are ``signed`` are split
-    into their positive and negative parts, 2d of them.
+    ``size`` is the root mean square of the training features, the unit of v, so that learning rates do not depend on their
+    scale.
+
+    Parameters
+    ----------
+    n_classes, n_features : int
+        s and d.
+    scale : float
+        Scale of the initial similarities.
+    signed : bool, default=False
+        Split features into positive and negative parts, 2d in total; the intersection is defined for non-negative features.
     """
 
     size: Tensor
@@ -156,74 +212,69 @@ class IntersectionEmbedding(nn.Module):
         self.register_buffer("size", torch.ones(()))
 
     @torch.no_grad()
-    def start_at(self, X: Tensor, places: Tensor) -> None:
-        """Begin with the mean features of each class and equal weights."""
+    def start_at(self, X: Tensor, targets: Tensor) -> None:
+        """Initialise the prototypes with the class means of features (n, d) with class indices (n,)."""
         size = X.square().mean(dtype=torch.float64).sqrt().float()
         self.size.copy_(torch.where(size > 0, size, torch.ones_like(size)))
-        counts = torch.bincount(places, minlength=len(self.prototypes))
-        sums = torch.zeros_like(self.prototypes).index_add_(0, places, self._parts(X))
+        counts = torch.bincount(targets, minlength=len(self.prototypes))
+        sums = torch.zeros_like(self.prototypes).index_add_(0, targets, self._parts(X))
         self.prototypes.copy_(sums / counts.unsqueeze(1) / self.size)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Compare every image with every prototype."""
+        """Compute the similarity (n, s) of images (n, d) to all prototypes."""
         weights = torch.relu(self.weights)
         images, prototypes = self._parts(X) / self.size * weights, self.prototypes * weights  # (n, d), (s, d)
-        # 2 min(x, v) = x + v - |x - v|, and what is left is a city-block distance.
+        # 2 min(x, v) = x + v - |x - v|, which leaves an L1 distance to compute.
         distances = torch.cdist(images, prototypes, p=1)
-        likeness: Tensor = self.scale / 2 * (images.sum(dim=1, keepdim=True) + prototypes.sum(dim=1) - distances)
-        return likeness
+        similarity: Tensor = self.scale / 2 * (images.sum(dim=1, keepdim=True) + prototypes.sum(dim=1) - distances)
+        return similarity
 
     def _parts(self, X: Tensor) -> Tensor:
         return torch.cat([torch.relu(X), torch.relu(-X)], dim=1) if self.signed else X
 
 
-class MixtureAlignment(Objective):
-    """The loss of images, and of the mean embeddings of their classes, among all seen classes."""
+class MixtureAlignment(ModelEpisodeObjective):
+    """Hinge losses of the images of an episode and of the mean embeddings of its classes, among all seen classes."""
 
-    def __init__(
-        self,
-        embedding: IntersectionEmbedding,
-        mixtures: Tensor,
-        margins: Tensor,
-        features: Tensor,
-        places: Tensor,
-        shape: tuple[int, int],
-        alignment: float,
-        seed: int,
-    ) -> None:
-        super().__init__(list(embedding.parameters()))
-        self.embedding = embedding
-        self.mixtures, self.margins, self.features = mixtures, margins, features  # (s, s), (s, s), (n, d)
-        self.images = ClassImages.of(places)
-        self.classes_per_episode, self.images_per_class = min(shape[0], len(mixtures)), shape[1]
-        self.alignment = alignment
-        self.seed = derive_seed(seed, "tasks")
+    model: SSE
+    mixtures: Tensor  # (s, s)
+    margins: Tensor  # (s, s)
 
-    def draw(self, first: int, n_steps: int) -> Draw:
-        """Classes (n_steps, M) and images of each, (n_steps, M, N)."""
-        device = self.features.device
-        classes = draw_classes(len(self.mixtures), first, n_steps, self.classes_per_episode, self.seed, device)
-        return {"classes": classes, "rows": draw_images(self.images, classes, first, self.images_per_class, self.seed)}
+    def loss(self, episode: Mapping[str, Tensor]) -> Tensor:
+        """Compute the mean hinge loss over images, plus the weighted mean over classes."""
+        (embedding,), classes = self.networks, episode["classes"]  # (M,)
+        scores = embedding(self.features[episode["rows"]]) @ self.mixtures.T  # (M N, s)
+        of_images = self._hinge(scores, classes[episode["labels"]])
+        of_classes = self._hinge(scores.reshape(len(classes), self.images_per_class, -1).mean(dim=1), classes)
+        return of_images + self.model.alignment * of_classes
 
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        """The mean hinge loss over images, plus that over classes."""
-        classes, rows = task["classes"], task["rows"]  # (M,), (M, N)
-        scores = self.embedding(self.features[rows.flatten()]) @ self.mixtures.T  # (M N, s)
-        of_images = self._hinge(scores, classes.repeat_interleave(rows.shape[1]))
-        of_classes = self._hinge(scores.reshape(*rows.shape, -1).mean(dim=1), classes)
-        return of_images + self.alignment * of_classes
-
-    def _hinge(self, scores: Tensor, places: Tensor) -> Tensor:
-        own = scores.gather(1, places.unsqueeze(1)).squeeze(1)
-        return ((scores + self.margins[places]).amax(dim=1) - own).mean()
+    def _hinge(self, scores: Tensor, targets: Tensor) -> Tensor:
+        own = scores.gather(1, targets.unsqueeze(1)).squeeze(1)
+        return ((scores + self.margins[targets]).amax(dim=1) - own).mean()
 
 
 def nearest_mixtures(targets: Vectors, corners: Vectors, penalty: float, tolerance: float = 1e-10) -> NDArray[np.float64]:
-    """Shares z (c, s) on the simplex with the least 1/2 ||t - z' corners||^2 + penalty / 2 ||z||^2, for all targets (c, a).
+    """Minimise 1/2 ||t - z' corners||^2 + penalty / 2 ||z||^2 over the simplex, for all targets t.
 
-    By Nesterov's projected gradient method for strongly convex functions.
+    Solved by Nesterov's projected gradient method for strongly convex functions.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (c, a)
+        Vectors to approximate.
+    corners : ndarray of shape (s, a)
+        Vectors that are mixed.
+    penalty : float
+        Gamma.
+    tolerance : float, default=1e-10
+        Largest change of a share at which the iteration stops.
+
+    Returns
+    -------
+    ndarray of shape (c, s)
+        Mixtures z.
     """
-    middle = corners.mean(axis=0)  # shares add up to one: moving everything by it changes nothing but the conditioning
+    middle = corners.mean(axis=0)  # mixtures sum to one, so that centring changes only the conditioning
     corners, targets = (np.asarray(points - middle, dtype=np.float64) for points in (corners, targets))
     square = corners @ corners.T + penalty * np.eye(len(corners))  # (s, s)
     pull = targets @ corners.T  # (c, s)
@@ -242,8 +293,8 @@ def nearest_mixtures(targets: Vectors, corners: Vectors, penalty: float, toleran
 
 
 def projected_on_simplex(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The nearest point of the simplex to each of the points (c, s): what is above a level that leaves a sum of one."""
+    """Project each row of points (c, s) onto the simplex."""
     falling = -np.sort(-points, axis=1)
     levels = (np.cumsum(falling, axis=1) - 1) / np.arange(1, points.shape[1] + 1)
-    last = np.count_nonzero(falling > levels, axis=1) - 1  # the entries that stay are the first ones
+    last = np.count_nonzero(falling > levels, axis=1) - 1  # index of the smallest entry that stays positive
     return np.asarray(np.maximum(points - levels[np.arange(len(points)), last][:, None], 0))

@@ -9,39 +9,75 @@ from scipy import linalg, optimize
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp, softmax
 
-from sightunseen.core.checks import check_choice, check_number
+from sightunseen.core.arrays import Floats
+from sightunseen.core.checks import check_choice
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
-from sightunseen.methods.base.classifier import Floats, ZeroShotClassifier
+from sightunseen.methods.shared.array_state import ArrayStateClassifier
+from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.sizes import mean_between, mean_diagonal
 
 LOSSES = ("one-versus-other", "crammer-singer", "structured")
-TEMPERATURE = 0.1  # of the smooth maximum, where a margin is 1
-TOLERANCE = 1e-5  # of the objective, relative: single precision carries little more
+TEMPERATURE = 0.1  # of the smooth maximum, for margins of mean 1
+TOLERANCE = 1e-5  # relative, of the objective: about the resolution of single precision
 MOST_ITERATIONS = 100
 
-# Scores (n, s) -> the loss, a mean over images, and its gradient (n, s).
+# Maps scores (n, s) to the mean loss over images and its gradient (n, s).
 Loss = Callable[[NDArray[Any]], tuple[float, NDArray[Any]]]
 
 
-class SYNC(ZeroShotClassifier):
-    """The classifier of a class is a mixture of those of phantom classes, by nearness of its vector to theirs.
+class SYNC(ArrayStateClassifier):
+    """Synthesized classifiers (SynC): classifiers of all classes are mixtures of the classifiers of phantom classes.
 
-    w_c = sum_r s_cr v_r, with s_c the softmax over r of -||a_c - b_r||^2 / sigma^2. The phantom classes stand
-    where the seen classes do, b_r = a_r, as in the paper's main results; their classifiers v minimise the mean loss of the
-    seen classes' images plus lambda / 2 sum_c ||w_c||^2.
+    w_c = sum_r s_cr v_r, where s_c is the softmax over r of -||a_c - b_r||^2 / sigma^2. The vectors of the phantom classes are
+    those of the seen classes, b_r = a_r, as in the paper's main results. Their classifiers v minimise the mean loss of the
+    training images plus lambda / 2 sum_c ||w_c||^2.
+
+    Differs from the paper: solved with L-BFGS, for which the maximum in the Crammer-Singer and structured losses is smoothed;
+    ``penalty`` and ``width`` are relative to the scale of the data.
 
     Parameters
     ----------
-    loss : ``one-versus-other`` (squared hinge of each class against the rest), ``crammer-singer`` (hinge of the best wrong
-        class, margin 1) or ``structured`` (margin by the squared distance of the two class vectors).
-    penalty : lambda, relative to the mean square of a feature over the training images.
-    width : sigma^2, relative to the mean squared distance between two seen classes' vectors.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    seen_penalty : subtracted from the scores of seen classes.
+    loss : {"one-versus-other", "crammer-singer", "structured"}, default="one-versus-other"
+        Squared hinge of each class against the rest, hinge of the best wrong class with margin 1, or the same with the squared
+        distance between the two class vectors as margin.
+    penalty : float, default=1.0
+        Lambda, relative to the mean square of a feature.
+    width : float, default=1.5
+        Sigma^2, relative to the mean squared distance between two seen classes' vectors.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default=1.0
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        All labels that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        Labels with training images, sorted.
+    phantom_vectors_ : ndarray of shape (n_seen, a)
+        Vectors b of the phantom classes.
+    phantom_classifiers_ : ndarray of shape (n_seen, d)
+        Classifiers v of the phantom classes.
+    squared_width_ : float
+        Sigma^2.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import SYNC
+    >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
+    >>> model = SYNC().fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, candidates="unseen").shape
+    (18,)
     """
 
     search_space = {"loss": ("one-versus-other", "structured"), "penalty": (0.3, 1.0), "width": (0.7, 1.5)}
+    learned_arrays = ("phantom_vectors", "phantom_classifiers", "squared_width")
 
     def __init__(
         self,
@@ -60,56 +96,78 @@ class SYNC(ZeroShotClassifier):
         self.seen_penalty = seen_penalty
 
     def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Learn the phantom classes' classifiers from features (n, d), labels (n,) and the class table."""
+        """Fit the classifiers of the phantom classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the training images.
+        y : array-like of shape (n,)
+            Labels of the training images; their classes are the seen classes.
+        classes : ClassTable or mapping of label to vector, default=None
+            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter is invalid.
+        DataError
+            If features, labels or class vectors cannot be used.
+        """
         X, y = self._begin_fit(X, y, classes)
         vectors = self._vectors_of(self.seen_classes_)
         distances = cdist(vectors, vectors, "sqeuclidean")  # (s, s)
         mean = mean_between(distances)
-        places = np.searchsorted(self.seen_classes_, y)
+        targets = np.searchsorted(self.seen_classes_, y)
         if self.loss == "one-versus-other":
-            loss = one_versus_other(places, len(vectors))
+            loss = one_versus_other(targets, len(vectors))
         else:
-            # Another unit of distance is another lambda: with a mean margin of 1 the penalty means the same for both.
-            loss = best_wrong_class(places, distances / mean if self.loss == "structured" else 1.0 - np.eye(len(vectors)))
+            # Margins have mean 1, so that ``penalty`` has the same meaning for all losses and units of distance.
+            loss = best_wrong_class(targets, distances / mean if self.loss == "structured" else 1.0 - np.eye(len(vectors)))
         self.phantom_vectors_, self.squared_width_ = vectors, np.float64(self.width * mean)
-        # With as many phantoms as seen classes w = S v is as free as v, and the problem is solved for w. A wide softmax has
-        # near-dependent rows, whose directions the pseudo-inverse leaves out.
+        # With one phantom per seen class, w = S v is a change of variables: solve for w, then for v. The rows of a wide
+        # softmax are nearly dependent; the pseudo-inverse drops those directions.
         classifiers = learned_classifiers(X, loss, len(vectors), self.penalty)  # (s, d)
         self.phantom_classifiers_ = linalg.pinv(self._mixtures(vectors)) @ classifiers
         return self
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant."""
+        """Validate hyperparameters."""
         super().check_settings()
         check_choice("loss", self.loss, LOSSES)
         for name in ("penalty", "width"):
-            check_number(f"{name} (more than zero)", getattr(self, name), np.nextafter(0, 1))
-
-    # -- inside --------------------------------------------------------------------------------------------------------
+            check_positive(name, getattr(self, name))
 
     def _mixtures(self, vectors: Vectors) -> NDArray[np.float64]:
-        """The shares (c, r) of the phantoms in the classes with these vectors (c, a)."""
+        """Compute the shares (c, r) of the phantom classes for class vectors (c, a)."""
         return np.asarray(softmax(-cdist(vectors, self.phantom_vectors_, "sqeuclidean") / self.squared_width_, axis=1))
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         classifiers = (self._mixtures(self._vectors_of(labels)) @ self.phantom_classifiers_).T.astype(np.float32)  # (d, c)
         return lambda X: X @ classifiers
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {
-            "phantom_vectors": self.phantom_vectors_,
-            "phantom_classifiers": self.phantom_classifiers_,
-            "squared_width": np.array(self.squared_width_),
-        }
 
-    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.phantom_vectors_, self.phantom_classifiers_ = arrays["phantom_vectors"], arrays["phantom_classifiers"]
-        self.squared_width_ = np.float64(arrays["squared_width"])
+def one_versus_other(targets: NDArray[Any], n_classes: int) -> Loss:
+    """Return the loss sum_c max(0, 1 - y_c score_c)^2, where y_c is 1 for the class of the image and -1 for all others.
 
+    Parameters
+    ----------
+    targets : ndarray of shape (n,)
+        Class indices of the images.
+    n_classes : int
+        Number of classes.
 
-def one_versus_other(places: NDArray[Any], n_classes: int) -> Loss:
-    """sum_c max(0, 1 - y_c score_c)^2, y_c being 1 for the class of the image and -1 for the others."""
-    signs = np.where(places[:, None] == np.arange(n_classes), 1, -1).astype(np.int8)  # (n, s)
+    Returns
+    -------
+    callable
+        Function from scores (n, s) to the mean loss and its gradient (n, s).
+    """
+    signs = np.where(targets[:, None] == np.arange(n_classes), 1, -1).astype(np.int8)  # (n, s)
 
     def loss(scores: NDArray[Any]) -> tuple[float, NDArray[Any]]:
         missing = np.maximum(1 - signs * scores, 0)
@@ -118,34 +176,64 @@ def one_versus_other(places: NDArray[Any], n_classes: int) -> Loss:
     return loss
 
 
-def best_wrong_class(places: NDArray[Any], margins: NDArray[Any], temperature: float = TEMPERATURE) -> Loss:
-    """max_c(margin_yc + score_c) - score_y, with margins (s, s) that are zero on the diagonal: so it is never negative.
+def best_wrong_class(targets: NDArray[Any], margins: NDArray[Any], temperature: float = TEMPERATURE) -> Loss:
+    """Return the loss max_c(margin_yc + score_c) - score_y, with a smoothed maximum.
 
-    The maximum is smoothed, t log sum_c exp(./t), for the optimiser to have a gradient everywhere; it is too high by at most
-    t log s.
+    The maximum is replaced by t log sum_c exp(./t), which is larger by at most t log s.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n,)
+        Class indices of the images.
+    margins : ndarray of shape (s, s)
+        Margins, zero on the diagonal.
+    temperature : float, default=0.1
+        Temperature t of the smoothed maximum.
+
+    Returns
+    -------
+    callable
+        Function from scores (n, s) to the mean loss and its gradient (n, s).
     """
-    rows = np.arange(len(places))
+    rows = np.arange(len(targets))
 
     def loss(scores: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-        raised = (scores + margins[places].astype(scores.dtype)) / temperature
-        value = temperature * float(logsumexp(raised, axis=1).sum()) - float(scores[rows, places].sum())
+        raised = (scores + margins[targets].astype(scores.dtype)) / temperature
+        value = temperature * float(logsumexp(raised, axis=1).sum()) - float(scores[rows, targets].sum())
         gradient = softmax(raised, axis=1)
-        gradient[rows, places] -= 1
+        gradient[rows, targets] -= 1
         return value / len(scores), gradient / len(scores)
 
     return loss
 
 
 def learned_classifiers(X: Floats, loss: Loss, n_classes: int, penalty: float) -> NDArray[np.float64]:
-    """The classifiers w (s, d) with the least loss(X w') + lambda / 2 ||w||^2, by L-BFGS; convex."""
+    """Minimise loss(X w') + lambda / 2 ||w||^2 over classifiers w by L-BFGS.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Features.
+    loss : callable
+        Function from scores (n, s) to the mean loss and its gradient.
+    n_classes : int
+        Number s of classes.
+    penalty : float
+        Lambda, as for :class:`SYNC`.
+
+    Returns
+    -------
+    ndarray of shape (s, d)
+        Classifiers.
+    """
     n, d = X.shape
     square = (X.T @ X).astype(np.float64) / n  # (d, d)
     strength = penalty * mean_diagonal(square)
-    # In coordinates u = L'w, LL' = X'X / n + lambda / 2 I, the loss is about as curved in every direction: few steps do.
+    # Preconditioning: in coordinates u = L'w with LL' = X'X / n + lambda / 2 I, L-BFGS needs few iterations.
     square[np.diag_indices(d)] += strength / 2
     inverse = linalg.solve_triangular(linalg.cholesky(square, lower=True), np.eye(d), lower=True).astype(X.dtype)  # L^-1
     Z = X @ inverse.T  # (n, d)
-    ridge = np.float64(strength) * (inverse @ inverse.T)  # in double precision: (d, d), the penalty is u' ridge u / 2
+    ridge = np.float64(strength) * (inverse @ inverse.T)  # (d, d) in double precision; the penalty is u' ridge u / 2
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         u = flat.reshape(d, n_classes).astype(X.dtype)

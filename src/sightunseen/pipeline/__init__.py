@@ -1,7 +1,7 @@
-"""The one pipeline: open data, examine, select, fit, adapt, calibrate, evaluate once, record.
+"""The pipeline of all commands: open and check data, select, fit, adapt, calibrate, evaluate once, record.
 
-A specification goes in; a model with its run record comes out. ``train``, ``adapt``, ``benchmark``, ``ablate`` and ``demo``
-all call it, so that the same method, data and seed give the same numbers whichever of them is used.
+The input is a specification, the output a model with its run record. ``train``, ``adapt``, ``benchmark``, ``ablate`` and
+``demo`` all call this package, so the same method, data and seed give the same numbers in each of them.
 """
 
 from typing import TYPE_CHECKING

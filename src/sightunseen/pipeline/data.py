@@ -1,4 +1,4 @@
-"""Opening data for a run: whatever a path leads to, examined by the split doctor, and checked against a model."""
+"""Open data for a run: load them from any supported source, check them with the split doctor and against a model."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,9 +26,16 @@ Watch = Callable[[Iterable[Any], int], Iterator[Any]]
 
 @dataclass(frozen=True)
 class Opened:
-    """Data that may be used, with the split doctor's findings.
+    """Data that passed the split doctor, with its findings.
 
-    ``differing`` names the files that are not those that the model at hand was trained on.
+    Parameters
+    ----------
+    data : ZeroShotDataset
+        The data, repaired where possible.
+    findings : sequence of Finding, default=()
+        All findings of the split doctor.
+    differing : sequence of str, default=()
+        Files that differ from those that the model was trained on.
     """
 
     data: ZeroShotDataset
@@ -38,7 +45,15 @@ class Opened:
 
 @dataclass(frozen=True)
 class Progress:
-    """Told lines of text, and given the batches of photos with their number, to show progress."""
+    """Callbacks that show progress.
+
+    Parameters
+    ----------
+    tell : callable
+        Called with lines of text. The default ignores them.
+    watch : callable
+        Called with the batches of photos and their number; returns an iterator over the batches, such as a progress bar.
+    """
 
     tell: Tell = lambda _line: None
     watch: Watch = lambda batches, _total: iter(batches)
@@ -50,9 +65,32 @@ QUIET = Progress()
 def open_for_training(
     source: DataSource, semantics: str | None = None, allowed: Sequence[str] = (), progress: Progress = QUIET
 ) -> Opened:
-    """Open data to train on: repair what needs no guess, and stop on any other FAIL that is not ``allowed`` by name.
+    """Open data to train on.
 
-    ``semantics`` are the class vectors where the source does not name any.
+    The split doctor checks the data. Unambiguous faults are repaired; any other failed check stops the run.
+
+    Parameters
+    ----------
+    source : DataSource
+        Path and loading options.
+    semantics : str, default=None
+        Name of the class vectors, if the source does not name any.
+    allowed : sequence of str, default=()
+        Names of failed checks to ignore.
+    progress : Progress, default=QUIET
+        Shows messages and progress.
+
+    Returns
+    -------
+    Opened
+        The data with the findings.
+
+    Raises
+    ------
+    DataError
+        If the data cannot be read, or if a check fails.
+    SettingsError
+        If the data are photos and no backbone is named.
     """
     data = open_source(replace(source, semantics=source.semantics or semantics), None, progress)
     return _examined(data, examine(data), allowed, progress)
@@ -61,14 +99,36 @@ def open_for_training(
 def open_for_model(
     source: DataSource, model: "ZeroShotClassifier", allowed: Sequence[str] = (), progress: Progress = QUIET
 ) -> Opened:
-    """Open data to test or adapt a model on; class vectors, sizes and backbone other than the model's are refused.
+    """Open data to evaluate or adapt a model on, and check that they fit the model.
 
-    A FAIL that was allowed when the model was trained need not be allowed again.
+    Parameters
+    ----------
+    source : DataSource
+        Path and loading options.
+    model : ZeroShotClassifier
+        The model; its class vectors and backbone are the default.
+    allowed : sequence of str, default=()
+        Names of failed checks to ignore, in addition to those ignored when the model was trained.
+    progress : Progress, default=QUIET
+        Shows messages and progress.
+
+    Returns
+    -------
+    Opened
+        The data with the findings.
+
+    Raises
+    ------
+    DataError
+        If the data cannot be read, if a check fails, or if numbers of features, class vectors or the backbone differ from
+        those of the model.
+    SettingsError
+        If the source names other class vectors than the model's.
     """
     _check_semantics(model, source.semantics)
     data = open_source(replace(source, semantics=source.semantics or model.table_.use), model, progress)
     findings = examine(data)
-    if not len(data.train):  # the model has met its own training images; these data only test it
+    if not len(data.train):  # test data of a trained model need no training images
         findings = [finding for finding in findings if finding.check not in ABOUT_TRAINING]
     opened = _examined(data, findings, [*allowed, *_allowed_before(model)], progress)
     _check_sizes(model, data)
@@ -76,32 +136,100 @@ def open_for_model(
 
 
 def known_backbone(model: "ZeroShotClassifier | None") -> dict[str, Any] | None:
-    """What a model's record says about the backbone of its features."""
+    """Description of the backbone of a model's features.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier or None
+        The model.
+
+    Returns
+    -------
+    dict or None
+        The description in the model's run record; None if it has none.
+    """
     found = model.record_.data.get("backbone") if model is not None and model.record_ is not None else None
     return None if found is None else dict(found)
 
 
 def open_for_photos(name: str | None, model: "ZeroShotClassifier | None" = None) -> Backbone:
-    """The backbone of this name, or the one that the model was trained with."""
+    """Open the backbone for photos.
+
+    Parameters
+    ----------
+    name : str or None
+        Name of the backbone. None: that of the model.
+    model : ZeroShotClassifier, default=None
+        The model that the features are for.
+
+    Returns
+    -------
+    Backbone
+        The backbone.
+
+    Raises
+    ------
+    SettingsError
+        If no backbone is named and the model's is unknown.
+    DataError
+        If the backbone differs from the model's.
+    """
     own = known_backbone(model)
     if name is None and own is None:
-        raise SettingsError("these are photos. Say what turns them into features, such as --backbone efficientnet_lite0")
+        raise SettingsError("the data are photos, and no backbone is given. Name one, such as --backbone efficientnet_lite0")
     backbone = open_backbone(str(name or own["name"]))  # type: ignore[index]
     check_backbone(model, backbone.describe(), f"backbone {backbone.name}")
     return backbone
 
 
 def check_backbone(model: "ZeroShotClassifier | None", found: Any, where: str) -> None:
-    """Refuse features of another backbone, or of one with other weights or preprocessing, than the model's."""
+    """Check that features come from the backbone of the model, with the same weights and preprocessing.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier or None
+        The model. Without a model, or if its backbone is unknown, nothing is checked.
+    found : mapping or None
+        Description of the backbone of the features; None: unknown, not checked.
+    where : str
+        Source of the features, for the error message.
+
+    Raises
+    ------
+    DataError
+        If the backbones differ.
+    """
     own = known_backbone(model)
     if own is None or found is None or own["fingerprint"] == found["fingerprint"]:
         return
     what = "other weights or preprocessing" if own["name"] == found["name"] else f"'{found['name']}'"
-    raise DataError(f"the model needs features of '{own['name']}'; those of {where} are of {what}. Extract them again.")
+    raise DataError(f"the model needs features of '{own['name']}'; {where} has features of {what}. Extract them again.")
 
 
 def open_source(source: DataSource, model: "ZeroShotClassifier | None" = None, progress: Progress = QUIET) -> ZeroShotDataset:
-    """Open data as they are, not yet examined; photos with the backbone that is asked for, or the model's own."""
+    """Load data without running the split doctor.
+
+    Parameters
+    ----------
+    source : DataSource
+        Path and loading options.
+    model : ZeroShotClassifier, default=None
+        Model that the data are for; its backbone and class table are the default for photos.
+    progress : Progress, default=QUIET
+        Shows messages and progress.
+
+    Returns
+    -------
+    ZeroShotDataset
+        The data.
+
+    Raises
+    ------
+    DataError
+        If the data cannot be read, or if their backbone differs from the model's.
+    SettingsError
+        If the data are photos and no backbone is named.
+    """
     path = Path(source.path)
     if not is_photos(path):
         data = open_data(path, source.features, source.splits, source.semantics, source.classes)
@@ -115,16 +243,16 @@ def open_source(source: DataSource, model: "ZeroShotClassifier | None" = None, p
 
 
 def _backbone_of_tables(path: Path) -> dict[str, Any] | None:
-    """What the table of features says about its backbone; nothing in a benchmark folder."""
+    """Description of the backbone in the metadata of a feature table; None for benchmark folders."""
     tables = [path / f"features{ending}" for ending in (".npz", ".parquet")] if path.is_dir() else [path]
     return next((backbone_of(table) for table in tables if table.is_file()), None)
 
 
 def _examined(data: ZeroShotDataset, found: Sequence[Finding], allowed: Sequence[str], progress: Progress) -> Opened:
     data, findings = repair(data, found)
-    told_by_the_error = stopping(findings, allowed)
+    in_the_error = stopping(findings, allowed)
     for finding in findings:
-        if finding.level != PASS and finding not in told_by_the_error:
+        if finding.level != PASS and finding not in in_the_error:
             progress.tell(f"split doctor: {finding.level} {finding.check}: {finding.what} {finding.remedy}")
     stop_on_failures(findings, allowed)
     return Opened(data, findings)
@@ -146,13 +274,11 @@ def _allowed_before(model: "ZeroShotClassifier") -> list[str]:
 def _check_sizes(model: "ZeroShotClassifier", data: ZeroShotDataset) -> None:
     pairs = {
         "features": (model.n_features_in_, data.features.shape[1]),
-        "numbers in a class vector": (model.table_.vectors.shape[1], data.classes.vectors.shape[1]),
+        "dimensions per class vector": (model.table_.vectors.shape[1], data.classes.vectors.shape[1]),
     }
     for what, (wanted, found) in pairs.items():
         if wanted != found:
-            raise DataError(
-                f"the model was trained with {wanted} {what}; {data.name} has {found}. Use the data it was made for."
-            )
+            raise DataError(f"the model was trained with {wanted} {what}; {data.name} has {found}. Use data of the same kind.")
 
 
 def _differing_sources(model: "ZeroShotClassifier", data: ZeroShotDataset) -> list[str]:

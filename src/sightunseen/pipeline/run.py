@@ -1,4 +1,4 @@
-"""Training and adapting from a specification: select, fit on all seen classes, calibrate, evaluate once, record."""
+"""Train or adapt a model from a specification: select, fit on all seen classes, calibrate, evaluate once, record."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,21 +33,42 @@ def train(
     hooks: Sequence[Hook] = (),
     chosen: Choice | None = None,
 ) -> ZeroShotClassifier:
-    """Train a model on data that the split doctor has examined.
+    """Train a model.
 
     Parameters
     ----------
-    specification : what is trained, and how it is chosen. Of several seeds the model of the first is returned; its record
-        has the results of all.
-    data, findings : as opened.
-    workspace : a folder for what must outlive an interruption; the caller removes it once the model is saved.
-    hooks : told how gradient training goes.
-    chosen : an earlier choice of the same specification, which need not be made again.
+    specification : TrainingSpecification
+        Method, hyperparameters and selection.
+    data : ZeroShotDataset
+        Data that passed the split doctor.
+    workspace : Path
+        Folder for intermediate files that must survive an interruption. The caller removes it when the model is saved.
+    findings : iterable of Finding, default=()
+        Findings of the split doctor, for the run record.
+    hooks : sequence of Hook, default=()
+        Called during gradient training.
+    chosen : Choice, default=None
+        Result of an earlier selection with the same specification; it is not repeated.
 
     Returns
     -------
     ZeroShotClassifier
-        Fitted, with its run record as ``record_``.
+        The fitted model with its run record as ``record_``. With several seeds the model of the first seed; its record has
+        the results of all.
+
+    Raises
+    ------
+    DataError
+        If the data have too few classes or images for the selection, or lack the test images of protocol ``paper``.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import ESZSL
+    >>> model = train(TrainingSpecification(method=ESZSL, search={}, folds=1), make_world(World()), Path(mkdtemp()))
+    >>> model.record_.protocol, model.record_.selection["by"]
+    ('honest', 'H on validation classes')
     """
     specification.check_data(data)
     started = time.monotonic()
@@ -57,7 +78,9 @@ def train(
         found = fit_best_on_test(models, data, specification.grid, workspace, stages, hooks)
         models, choices = [model for model, _ in found], [choice for _, choice in found]
     else:
-        choices = _choices(specification, models, data, hooks) if chosen is None else [chosen]
+        choices = [chosen or NO_SELECTION] * len(models)
+        if specification.chooses and chosen is None:
+            choices = choose_on_validation(models, data, specification.grid, specification.folds, specification.seed, hooks)
         fit_chosen(models, choices, [data] * len(models), stages, hooks)
     results = [results_on_test(model, data) for model in models]
     model = models[0]
@@ -88,27 +111,51 @@ def adapt(
     findings: Iterable[Finding] = (),
     hooks: Sequence[Hook] = (),
 ) -> AdaptableClassifier:
-    """Adapt a trained model to unlabelled images of the unseen classes.
+    """Adapt a trained model to unlabelled images of the unseen classes (transductive learning).
 
     Parameters
     ----------
-    specification : how it is adapted, and how that is chosen: ``honest``, by a rehearsal on validation classes.
-    model : trained on the training images of ``data``.
-    unlabelled : (m, d) images; None: the test images of the unseen classes, whose labels serve to report how many pseudo
-        labels were right, and for nothing else. With images of one's own, and with ``hold_out``, the rehearsal measures on
-        images that it did not adapt to.
-    data, workspace, findings, hooks : as for :func:`train`.
+    specification : AdaptationSpecification
+        Hyperparameters and selection. Protocol ``honest`` chooses by rehearsing the adaptation on validation classes.
+    model : ZeroShotClassifier
+        Model that was trained on the training images of ``data``; it is not changed.
+    data, workspace, findings, hooks
+        See :func:`train`.
+    unlabelled : array-like of shape (m, d), default=None
+        Features of the images to adapt to. None: the test images of the unseen classes, whose labels only serve to report
+        how many pseudo-labels are correct. If images are given, or if ``hold_out`` is set, the rehearsal evaluates on images
+        that it did not adapt to.
 
     Returns
     -------
     AdaptableClassifier
-        Another model, with its run record as ``record_``.
+        The adapted model with its run record as ``record_``.
+
+    Raises
+    ------
+    SettingsError
+        If the method cannot be adapted, if a hyperparameter is unknown or not allowed, or if ``hold_out`` is combined with
+        ``unlabelled``.
+    DataError
+        If there are no images to adapt to.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import Foresight
+    >>> data, folder = make_world(World()), Path(mkdtemp())
+    >>> model = train(TrainingSpecification(method=Foresight, select="none"), data, folder)
+    >>> adapted = adapt(AdaptationSpecification(select="none"), model, data, folder)
+    >>> adapted.record_.kind, adapted.record_.parent["kind"]
+    ('adapt', 'train')
     """
-    model = _adaptable(model)
+    if not isinstance(model, AdaptableClassifier):
+        raise SettingsError(f"{type(model).__name__} has no transductive form, so it cannot be adapted.")
     specification.check_data(data)
     specification.check(model)
     if unlabelled is not None and specification.hold_out:
-        raise SettingsError("images are held out of the unseen classes' test images: not of those of --unlabelled.")
+        raise SettingsError("test images of unseen classes cannot be held out if --unlabelled gives the images to adapt to.")
     if unlabelled is None and not len(data.test_unseen):
         raise DataError("there are no images of unseen classes to adapt to. Give their features (--unlabelled FILE).")
     started = time.monotonic()
@@ -124,9 +171,8 @@ def adapt(
     else:
         choice = NO_SELECTION
         if specification.chooses:
-            unmet = 0.5 if unlabelled is not None else specification.hold_out
-            folds = specification.folds
-            choice = choose_adaptation_on_validation(model, data, fixed, grid, folds, seed, hooks, unmet)
+            hold_out = 0.5 if unlabelled is not None else specification.hold_out
+            choice = choose_adaptation_on_validation(model, data, fixed, grid, specification.folds, seed, hooks, hold_out)
         adapted = model.adapt(images, data.unseen, **options, **fixed, **choice.settings)
     if choice.seen_penalty is not None:
         adapted.set_params(seen_penalty=choice.seen_penalty)
@@ -152,19 +198,58 @@ def adapt(
 
 
 def results_on_test(model: ZeroShotClassifier, data: ZeroShotDataset) -> dict[str, float | None]:
-    """T1, U, S, H and AUSUC in percent, and U, S, H without seen penalty; empty where the data have no test images."""
+    """Test results of a model.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        A fitted model.
+    data : ZeroShotDataset
+        The data.
+
+    Returns
+    -------
+    dict of str to float or None
+        T1, U, S, H and AUSUC in percent, and U, S and H without seen penalty; empty if the data have no test images.
+    """
     if not len(data.test_seen) and not len(data.test_unseen):
         return {}
     return evaluate(model, data).results()
 
 
 def seed_of(model: ZeroShotClassifier) -> int:
-    """The seed of a fitted model; of one whose method draws nothing at random, that of the folds it was chosen on."""
+    """Seed of a fitted model.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        A fitted model.
+
+    Returns
+    -------
+    int
+        Its parameter ``seed``. Of a method without one, the seed of the class folds in its run record; 0 without a record.
+    """
     return int(getattr(model, "seed", 0 if model.record_ is None else model.record_.seed))
 
 
 def over_seeds(first: int, choices: Sequence[Choice], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The results of each seed from the first up, with mean and standard deviation (of a sample: divided by n - 1)."""
+    """Summarise the results of several seeds.
+
+    Parameters
+    ----------
+    first : int
+        The first seed; the others follow it.
+    choices : sequence of Choice
+        The choice of each seed.
+    results : sequence of mapping
+        The test results of each seed.
+
+    Returns
+    -------
+    dict
+        ``seeds``, ``chosen`` and ``results`` of each, with ``mean`` and ``std``, the sample standard deviation (n - 1).
+    """
     names = [name for name, value in results[0].items() if value is not None]
     columns = {name: [result[name] for result in results] for name in names}
     return {
@@ -174,17 +259,3 @@ def over_seeds(first: int, choices: Sequence[Choice], results: Sequence[Mapping[
         "mean": {name: round(float(np.mean(column)), 2) for name, column in columns.items()},
         "std": {name: round(float(np.std(column, ddof=1)), 2) for name, column in columns.items()},
     }
-
-
-def _choices(
-    specification: TrainingSpecification, models: Sequence[ZeroShotClassifier], data: ZeroShotDataset, hooks: Sequence[Hook]
-) -> list[Choice]:
-    if not specification.chooses:
-        return [NO_SELECTION] * len(models)
-    return choose_on_validation(models, data, specification.grid, specification.folds, specification.seed, hooks)
-
-
-def _adaptable(model: ZeroShotClassifier) -> AdaptableClassifier:
-    if not isinstance(model, AdaptableClassifier):
-        raise SettingsError(f"{type(model).__name__} has no transductive form, so it cannot be adapted.")
-    return model

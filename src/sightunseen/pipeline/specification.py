@@ -1,4 +1,4 @@
-"""What decides the numbers of a run, besides the data."""
+"""Specifications of runs: everything besides the data that determines the results."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,14 +16,23 @@ SELECTIONS = ("validation", "none")
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting:
-    """How hyperparameters are chosen, in training and in adapting alike.
+    """How hyperparameters are chosen; common to training and adaptation.
 
     Parameters
     ----------
-    search : the values to choose among; None: the method's own search space, without what is fixed.
-    select : ``validation``, on validation classes; ``none``: hyperparameters as given, nothing is chosen.
-    protocol : ``honest``, or ``paper``: chosen on the TEST data, as the authors did; the record and every table say so.
-    folds : class folds; None: the rule of :func:`~sightunseen.selection.folds.class_folds`.
+    search : mapping of str to sequence, default=None
+        The values to choose among. None: the search space of the method without the fixed hyperparameters.
+    select : {"validation", "none"}, default="validation"
+        Choose on validation classes, or take hyperparameters as given.
+    protocol : {"honest", "paper"}, default="honest"
+        ``paper`` chooses on the TEST data, as the authors' code does; the run record and every table name it.
+    folds : int, default=None
+        Number of class folds. None: see :func:`~sightunseen.selection.folds.class_folds`.
+
+    Raises
+    ------
+    SettingsError
+        If a value is not allowed, or if there is a search space although nothing is chosen.
     """
 
     search: Grid | None = None
@@ -37,17 +46,33 @@ class Selecting:
         if self.folds is not None:
             check_whole("folds", self.folds, 1)
         if self.search and self.select == "none":
-            raise SettingsError("hyperparameters are searched on validation classes: not with --select none.")
+            raise SettingsError(
+                "a search space is given, but --select none chooses nothing. Leave out the search space or --select none."
+            )
 
     @property
     def chooses(self) -> bool:
-        """Whether anything is chosen."""
+        """Whether hyperparameters, seen penalty or stopping point are chosen."""
         return self.select == "validation" or self.protocol == "paper"
 
     def check_data(self, data: ZeroShotDataset) -> None:
-        """Raise ``DataError`` if the protocol cannot be followed on these data."""
+        """Check that the data have the test images that the protocol needs.
+
+        Parameters
+        ----------
+        data : ZeroShotDataset
+            The data.
+
+        Raises
+        ------
+        DataError
+            If protocol ``paper`` lacks test images of seen or of unseen classes.
+        """
         if self.protocol == "paper" and not (len(data.test_seen) and len(data.test_unseen)):
-            raise DataError("the paper's protocol chooses on test images of seen and unseen classes, and these data lack some.")
+            raise DataError(
+                "protocol paper chooses on test images of seen and of unseen classes; the data have "
+                f"{len(data.test_seen)} and {len(data.test_unseen)}. Add test images, or use protocol honest."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +81,28 @@ class TrainingSpecification(Selecting):
 
     Parameters
     ----------
-    method : the estimator class.
-    parameters : hyperparameters that are fixed; they are not searched.
-    seed : all randomness follows from it, that of folds and held-out images included.
-    n_seeds : models of this many seeds, from ``seed`` up, are chosen and trained, each for itself.
-    search, select, protocol, folds : see :class:`Selecting`.
+    method : type
+        The estimator class.
+    parameters : mapping, default={}
+        Hyperparameters with fixed values.
+    seed : int, default=0
+        Seed of the model, the folds and the held-out images.
+    n_seeds : int, default=1
+        Number of models; the k-th has ``seed + k`` and its own selection.
+    search, select, protocol, folds
+        See :class:`Selecting`.
+
+    Raises
+    ------
+    SettingsError
+        If a hyperparameter is unknown or has a value that is not allowed, or if all seeds would give the same model.
+
+    Examples
+    --------
+    >>> from sightunseen.methods import ESZSL
+    >>> specification = TrainingSpecification(method=ESZSL, search={"feature_penalty": [0.1, 10.0]}, seed=3)
+    >>> specification.grid
+    {'feature_penalty': [0.1, 10.0]}
     """
 
     method: type[ZeroShotClassifier]
@@ -77,23 +119,27 @@ class TrainingSpecification(Selecting):
             self.method(**{**self.parameters, **combination}).check_settings()
         if self.n_seeds > 1 and not self.chooses and "seed" not in self.method._get_param_names():
             raise SettingsError(
-                f"{self.method.__name__} draws nothing at random, and nothing is chosen with --select none: every seed gives "
-                "the same model. Leave --seeds out."
+                f"{self.method.__name__} draws nothing at random, and --select none chooses nothing: every seed gives the same "
+                "model. Leave out --seeds."
             )
 
     @property
     def grid(self) -> dict[str, list[Any]]:
-        """The hyperparameters to choose, with their values."""
-        if not self.chooses:
-            return {}
-        return search_space(self.method.search_space, self.parameters, self.search)
+        """Hyperparameters to choose, with their values; empty if nothing is chosen."""
+        return search_space(self.method.search_space, self.parameters, self.search) if self.chooses else {}
 
     def estimators(self) -> list[ZeroShotClassifier]:
-        """An unfitted estimator for every seed."""
+        """Make an unfitted estimator for every seed.
+
+        Returns
+        -------
+        list of ZeroShotClassifier
+            The estimators.
+        """
         estimators = [self.method(**self.parameters) for _ in range(self.n_seeds)]
         if "seed" in self.method._get_param_names():
-            for number, estimator in enumerate(estimators):
-                estimator.set_params(seed=self.seed + number)
+            for k, estimator in enumerate(estimators):
+                estimator.set_params(seed=self.seed + k)
         return estimators
 
 
@@ -103,9 +149,17 @@ class AdaptationSpecification(Selecting):
 
     Parameters
     ----------
-    parameters : hyperparameters of ``adapt`` that are fixed; they are not searched.
-    hold_out : the share of the unseen classes' test images that is not adapted to; results are measured on it alone.
-    search, select, protocol, folds : see :class:`Selecting`.
+    parameters : mapping, default={}
+        Hyperparameters of ``adapt`` with fixed values.
+    hold_out : float, default=0.0
+        Share of the test images of unseen classes that is not adapted to. The results are those of these images alone.
+    search, select, protocol, folds
+        See :class:`Selecting`.
+
+    Raises
+    ------
+    SettingsError
+        If a value is not allowed, or if images are held out under protocol ``paper``.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -114,14 +168,36 @@ class AdaptationSpecification(Selecting):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.hold_out and self.protocol == "paper":
-            raise SettingsError("images are held out of the unseen classes' test images: not under protocol paper.")
+            raise SettingsError("images can be held out under protocol honest only; got protocol paper. Leave out --hold-out.")
 
     def grid(self, method: type[AdaptableClassifier]) -> dict[str, list[Any]]:
-        """The hyperparameters to choose for this method, with their values."""
+        """Hyperparameters of ``adapt`` to choose, with their values.
+
+        Parameters
+        ----------
+        method : type
+            The estimator class.
+
+        Returns
+        -------
+        dict of str to list
+            The search space; empty if nothing is chosen.
+        """
         return search_space(method.adaptation_space, self.parameters, self.search) if self.chooses else {}
 
     def check(self, model: AdaptableClassifier) -> None:
-        """Raise ``SettingsError`` if the model's ``adapt`` does not take these hyperparameters."""
+        """Check the hyperparameters of ``adapt``, fixed ones and those of the search space.
+
+        Parameters
+        ----------
+        model : AdaptableClassifier
+            The model to adapt.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter is unknown or has a value that is not allowed.
+        """
         grid = self.grid(type(model))
         check_names(f"adapting {type(model).__name__}", {**self.parameters, **grid}, model.adaptation_defaults())
         for combination in combinations(grid):
@@ -129,7 +205,22 @@ class AdaptationSpecification(Selecting):
 
 
 def check_names(whose: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise ``SettingsError`` on a hyperparameter that does not exist."""
+    """Check that hyperparameters exist.
+
+    Parameters
+    ----------
+    whose : str
+        The method, for the error message.
+    given : iterable of str
+        Names to check.
+    known : iterable of str
+        Names of the hyperparameters that exist.
+
+    Raises
+    ------
+    SettingsError
+        If a name is unknown.
+    """
     unknown = sorted({*given} - {*known})
     if unknown:
         raise SettingsError(f"{whose} has no hyperparameter '{unknown[0]}'; it has {', '.join(sorted(known)) or 'none'}.")

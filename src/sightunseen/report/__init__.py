@@ -1,1 +1,1 @@
-"""Pages that show what a model, or a benchmark, has learned: one HTML file each, which needs no network."""
+"""Reports: self-contained HTML pages on a model, on unlabelled images and on a benchmark, with figures as SVG and PDF."""

@@ -1,4 +1,4 @@
-"""Figures of classes: how well each is recognised, what it is taken for, how often it is chosen."""
+"""Figures per class: accuracy, confusions, predictions for unseen classes, hubs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,137 +7,194 @@ import altair as alt
 import numpy as np
 
 from sightunseen.analysis.answers import Answers
-from sightunseen.analysis.confusion import Destination, alike_side_by_side, confusion_matrix
+from sightunseen.analysis.confusion import Destination, confusion_matrix, similarity_order
 from sightunseen.analysis.hubness import Hubness
 from sightunseen.report.figures import BLUE, GREEN, GREY, ORANGE, RED, ROWS, Figure, Panel, columns_of
 
-MOST_BARS = 60  # of a bar chart that a person can still read
+MOST_BARS = 60  # of a readable bar chart
 MOST_CELLS = 60  # rows and columns of a confusion matrix
-STEP = 15  # pixels a bar
+STEP = 15  # pixels per bar
 Names = Mapping[Any, str]
 
 
 def accuracy_figure(zsl: Mapping[Any, float], gzsl: Mapping[Any, float], names: Names) -> Figure:
-    """Accuracy of every unseen class, among unseen classes and among all."""
+    """Draw the accuracy of each unseen class, among unseen and among all classes.
+
+    Parameters
+    ----------
+    zsl, gzsl : mapping of label to float
+        Accuracy of each unseen class with unseen classes and with all classes as candidates.
+    names : mapping of label to str
+        Readable class names.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     ordered = sorted(zsl, key=lambda label: (-zsl[label], names[label]))
-    shown, said = _ends(ordered)
-    asked = {"among unseen classes": zsl, "among all classes": gzsl}
-    rows = [(names[label], asked_for, 100 * found[label]) for label in ordered for asked_for, found in asked.items()]
+    shown, part = _ends(ordered)
+    accuracies = {"among unseen classes": zsl, "among all classes": gzsl}
+    rows = [(names[label], kind, 100 * found[label]) for label in ordered for kind, found in accuracies.items()]
     columns = columns_of(("class", "candidates", "accuracy"), rows)
     kept = [names[label] for label in shown]
     base = alt.Chart(ROWS).transform_filter(alt.FieldOneOfPredicate(field="class", oneOf=kept))
-    place = alt.Y("class:N", sort=kept, title=None)
+    y = alt.Y("class:N", sort=kept, title=None)
     chart = alt.layer(
-        base.mark_line(color=GREY, strokeWidth=2).encode(y=place, x="accuracy:Q", detail="class:N"),
+        base.mark_line(color=GREY, strokeWidth=2).encode(y=y, x="accuracy:Q", detail="class:N"),
         base.mark_circle(size=70, opacity=1).encode(
-            y=place,
-            x=alt.X("accuracy:Q", title="images that are right (%)", scale=alt.Scale(domain=[0, 100])),
-            color=alt.Color("candidates:N", scale=alt.Scale(domain=list(asked), range=[BLUE, ORANGE])),
+            y=y,
+            x=alt.X("accuracy:Q", title="accuracy (%)", scale=alt.Scale(domain=[0, 100])),
+            color=alt.Color("candidates:N", scale=alt.Scale(domain=list(accuracies), range=[BLUE, ORANGE])),
             tooltip=["class:N", "candidates:N", alt.Tooltip("accuracy:Q", format=".1f")],
         ),
-    ).properties(width="container", height=STEP * len(kept))
-    see = (
-        f"Best first{said}. A long line between the dots is a class whose images go to seen classes once these are candidates."
     )
-    return Figure("accuracy-by-class", "Accuracy of each unseen class", see, columns, [Panel(chart)])
+    caption = (
+        "Share of correctly classified test images of each unseen class, with only unseen classes and with all classes as "
+        f"candidates; highest accuracy first{part}. A long line marks a class whose images are confused with seen classes."
+    )
+    return Figure(
+        "accuracy-by-class", "Accuracy of each unseen class", caption, columns, [Panel(chart, height=STEP * len(kept))]
+    )
 
 
 def confusion_figure(answers: Answers, vectors: Any, names: Names) -> Figure:
-    """Which unseen class is taken for which; ``vectors`` (c, a) are those of the candidates, to set like beside like."""
+    """Draw the confusion matrix of the candidates.
+
+    Parameters
+    ----------
+    answers : Answers
+        Predictions for labelled images.
+    vectors : array-like of shape (c, a)
+        Class vectors of the candidates, by which similar classes become adjacent.
+    names : mapping of label to str
+        Readable class names.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     counts = confusion_matrix(answers, answers.labels)
     wrong = counts.sum(axis=1) + counts.sum(axis=0) - 2 * counts.diagonal()
     kept = np.sort(np.argsort(-wrong, kind="stable")[:MOST_CELLS])
-    order = kept[alike_side_by_side(np.asarray(vectors)[kept])]
+    order = kept[similarity_order(np.asarray(vectors)[kept])]
     totals = np.maximum(counts.sum(axis=1), 1)
-    cells = [(i, j) for i in order for j in order if counts[i, j]]
     shown = [names[label] for label in answers.labels.tolist()]
-    columns = {
-        "true class": [shown[i] for i, _ in cells],
-        "answer": [shown[j] for _, j in cells],
-        "images": [int(counts[i, j]) for i, j in cells],
-        "share": [100 * float(counts[i, j] / totals[i]) for i, j in cells],
-    }
-    sort = [shown[k] for k in order]
+    cells = [
+        (shown[i], shown[j], int(counts[i, j]), 100 * float(counts[i, j] / totals[i]))
+        for i in order
+        for j in order
+        if counts[i, j]
+    ]
+    columns = columns_of(("true class", "predicted class", "images", "share"), cells)
     labels = alt.Axis(labelLimit=110, labelFontSize=8 if len(order) > 30 else 10, labelOverlap=True)
-    scale = alt.Scale(domain=sort)
+    scale = alt.Scale(domain=[shown[k] for k in order])
     chart = (
         alt.Chart(ROWS)
         .mark_rect(color=BLUE)
         .encode(
-            x=alt.X("answer:N", scale=scale, title="answer", axis=labels),
+            x=alt.X("predicted class:N", scale=scale, title="predicted class", axis=labels),
             y=alt.Y("true class:N", scale=scale, title="true class", axis=labels),
             opacity=alt.Opacity("share:Q", title="% of the true class", scale=alt.Scale(domain=[0, 100], range=[0.12, 1])),
-            tooltip=["true class:N", "answer:N", "images:Q", alt.Tooltip("share:Q", format=".1f")],
+            tooltip=["true class:N", "predicted class:N", "images:Q", alt.Tooltip("share:Q", format=".1f")],
         )
-        .properties(width="container", height=max(120, 11 * len(order)))
     )
-    part = f" The {len(order)} classes with most mistakes of {len(shown)} are shown." if len(order) < len(shown) else ""
-    see = (
-        "Among unseen classes alone. Rows are what the images show, columns what the model says; on the diagonal it is right. "
-        f"Classes with similar descriptions stand side by side, so blocks on the diagonal are families that it mixes up.{part}"
+    part = f" Shown are the {len(order)} classes with most mistakes of {len(shown)}." if len(order) < len(shown) else ""
+    caption = (
+        "Confusion matrix of the unseen classes, with only unseen classes as candidates: the share of each true class (row) "
+        f"for which each class (column) is predicted. Classes with similar vectors are adjacent.{part}"
     )
-    return Figure("confusion", "What unseen classes are taken for", see, columns, [Panel(chart)])
+    return Figure(
+        "confusion", "Confusion matrix of unseen classes", caption, columns, [Panel(chart, height=max(120, 11 * len(order)))]
+    )
 
 
 def destinations_figure(found: Sequence[Destination], names: Names) -> Figure:
-    """Where the images of each unseen class go once seen classes are candidates."""
-    kinds = {"right": "right", "unseen": "another unseen class", "seen": "a seen class"}
-    rows = [(names[one.label], word, 100 * getattr(one, kind)) for one in found for kind, word in kinds.items()]
-    columns = columns_of(("class", "answer", "share"), rows)
-    shown, said = _ends([names[one.label] for one in found])
+    """Draw, per unseen class, the shares predicted correctly, as another unseen class and as a seen class.
+
+    Parameters
+    ----------
+    found : sequence of Destination
+        Shares per class, in the order to draw.
+    names : mapping of label to str
+        Readable class names.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
+    kinds = {"correct": "the true class", "unseen": "another unseen class", "seen": "a seen class"}
+    rows = [(names[one.label], text, 100 * getattr(one, kind)) for one in found for kind, text in kinds.items()]
+    columns = columns_of(("class", "predicted", "share"), rows)
+    shown, part = _ends([names[one.label] for one in found])
     chart = (
         alt.Chart(ROWS)
         .transform_filter(alt.FieldOneOfPredicate(field="class", oneOf=shown))
-        .transform_calculate(order="indexof(['right', 'another unseen class', 'a seen class'], datum.answer)")
+        .transform_calculate(order=f"indexof({list(kinds.values())}, datum.predicted)")
         .mark_bar()
         .encode(
             y=alt.Y("class:N", sort=shown, title=None),
             x=alt.X("share:Q", title="images (%)", scale=alt.Scale(domain=[0, 100])),
-            color=alt.Color("answer:N", scale=alt.Scale(domain=list(kinds.values()), range=[GREEN, ORANGE, RED])),
+            color=alt.Color("predicted:N", scale=alt.Scale(domain=list(kinds.values()), range=[GREEN, ORANGE, RED])),
             order="order:Q",
-            tooltip=["class:N", "answer:N", alt.Tooltip("share:Q", format=".1f")],
+            tooltip=["class:N", "predicted:N", alt.Tooltip("share:Q", format=".1f")],
         )
-        .properties(width="container", height=STEP * len(shown))
     )
-    whole = 100 * float(np.mean([one.seen for one in found]))
-    see = (
-        f"Among all classes, {whole:.1f}% of an unseen class's images are taken for a seen class on average. The classes that "
-        f"leak most come first{said}."
+    mean = 100 * float(np.mean([one.seen for one in found]))
+    caption = (
+        "Predictions for the test images of each unseen class with all classes as candidates; classes with most images "
+        f"predicted as a seen class first{part}. On average over classes, that share is {mean:.1f}%."
     )
-    return Figure("leaks", "Where images of unseen classes go", see, columns, [Panel(chart)])
+    return Figure(
+        "leaks", "Unseen classes predicted as seen classes", caption, columns, [Panel(chart, height=STEP * len(shown))]
+    )
 
 
 def hubness_figure(found: Mapping[str, Hubness], images: int, names: Names) -> Figure:
-    """How often each class is chosen, most often first; ``found`` by when it was asked."""
+    """Draw how often each class is predicted, in descending order.
+
+    Parameters
+    ----------
+    found : mapping of str to Hubness
+        Counts by model, such as before and after adaptation.
+    images : int
+        Number of images.
+    names : mapping of label to str
+        Readable class names.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     rows = []
-    for when, hubs in found.items():
-        for rank, k in enumerate(np.argsort(-hubs.chosen, kind="stable"), start=1):
-            rows.append((when, rank, names[hubs.labels.tolist()[k]], int(hubs.chosen[k])))
-    columns = columns_of(("when", "rank", "class", "images"), rows)
-    fair = images / max(1, len(next(iter(found.values())).labels))
+    for model, hubs in found.items():
+        for rank, k in enumerate(np.argsort(-hubs.counts, kind="stable"), start=1):
+            rows.append((model, rank, names[hubs.labels.tolist()[k]], int(hubs.counts[k])))
+    columns = columns_of(("model", "rank", "class", "images"), rows)
+    mean = images / max(1, len(next(iter(found.values())).labels))
     drawn = alt.Chart(ROWS).encode(
-        x=alt.X("rank:Q", title="classes, the most chosen first", scale=alt.Scale(nice=False), axis=alt.Axis(tickMinStep=1)),
-        y=alt.Y("images:Q", title="images it is chosen for"),
-        color=alt.Color("when:N", scale=alt.Scale(domain=list(found), range=[GREY, BLUE] if len(found) > 1 else [BLUE])),
-        tooltip=["when:N", "class:N", "images:Q", "rank:Q"],
+        x=alt.X("rank:Q", title="rank of the class", scale=alt.Scale(nice=False), axis=alt.Axis(tickMinStep=1)),
+        y=alt.Y("images:Q", title="images it is predicted for"),
+        color=alt.Color("model:N", scale=alt.Scale(domain=list(found), range=[GREY, BLUE] if len(found) > 1 else [BLUE])),
+        tooltip=["model:N", "class:N", "images:Q", "rank:Q"],
     )
-    level = alt.Chart(alt.InlineData(values=[{"fair": fair}])).mark_rule(strokeDash=[4, 4], color=GREY).encode(y="fair:Q")
+    level = alt.Chart(alt.InlineData(values=[{"mean": mean}])).mark_rule(strokeDash=[4, 4], color=GREY).encode(y="mean:Q")
     chart = alt.layer(level, drawn.mark_line(interpolate="step"), drawn.mark_circle(size=45, opacity=1))
-    skewness = ", ".join(f"{_number(hubs.skewness)} {when}" for when, hubs in found.items())
-    see = (
-        "A class that is chosen for everything is a hub: a steep beginning of the curve. The dashed line is every class alike. "
-        f"Skewness of the counts: {skewness}; 0 is even, above 1 a few classes attract most images."
+    values = ((model, hubs.skewness) for model, hubs in found.items())
+    skewness = ", ".join(f"{'not defined' if value is None else f'{value:.2f}'} ({model})" for model, value in values)
+    caption = (
+        "Number of images for which each class is predicted, most frequent first (dashed: the mean); a class that is "
+        f"predicted far too often is a hub. Skewness of these numbers (0 if balanced, above 1 if hubs dominate): {skewness}."
     )
-    return Figure("hubness", "Hubs", see, columns, [Panel(chart.properties(width="container", height=300))])
+    return Figure("hubness", "Hubs", caption, columns, [Panel(chart, height=300)])
 
 
 def _ends(ordered: Sequence[Any]) -> tuple[list[Any], str]:
-    """All, or the first and last where they are too many for a chart, and the words that say so."""
+    """All items or, if they are too many for a chart, the first and last ones and a text that tells so."""
     if len(ordered) <= MOST_BARS:
         return list(ordered), ""
     half = MOST_BARS // 2
-    return [*ordered[:half], *ordered[-half:]], f" (the first and the last {half} of {len(ordered)}; the CSV has all)"
-
-
-def _number(value: float | None) -> str:
-    return "not defined" if value is None else f"{value:.2f}"
+    return [*ordered[:half], *ordered[-half:]], f" (the first and the last {half} of {len(ordered)}; all are in the CSV)"

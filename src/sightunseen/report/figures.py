@@ -1,4 +1,4 @@
-"""A figure: a table of numbers, and one or more charts of it that Vega-Lite draws, in a page or as SVG and PDF."""
+"""Figures: a table of numbers and one or more Vega-Lite charts of it, shown in a page or saved as SVG and PDF."""
 
 import csv
 import io
@@ -12,10 +12,18 @@ import altair as alt
 
 from sightunseen.core.files import written_atomically
 
-ROWS = alt.NamedData(name="rows")  # what every chart is a chart of
+METRICS = {
+    "T1": "mean per-class top-1 accuracy of unseen classes among unseen classes",
+    "U": "mean per-class top-1 accuracy of unseen classes among all classes",
+    "S": "mean per-class top-1 accuracy of seen classes among all classes",
+    "H": "harmonic mean of U and S",
+    "AUSUC": "area under the curve of S against U",
+}
+DEFINITIONS = "; ".join(f"{name}: {meaning}" for name, meaning in METRICS.items()) + "; all in percent."
+ROWS = alt.NamedData(name="rows")  # the data source of every chart
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#3b7dc4", "#e0831a", "#2c9c6e", "#d24b5a", "#8d6cc0", "#8b9099"
 
-# Light or dark is the page's matter, by CSS; here is what both share, and what a file for a paper has.
+# For light pages, dark pages and files alike; the page's CSS recolours text and lines.
 CONFIG: dict[str, Any] = {
     "font": "Helvetica, Arial, sans-serif",
     "view": {"stroke": None},
@@ -36,52 +44,92 @@ Columns = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Panel:
-    """One chart of a figure's rows; ``title`` tells it from the figure's other panels."""
+    """One chart of a figure.
+
+    Parameters
+    ----------
+    chart : altair chart
+        Chart of the data source ``ROWS``.
+    title : str, default=""
+        Title, to tell several panels apart.
+    height : int, default=None
+        Height in pixels of a chart that is as wide as its container; None if the chart has its own size.
+    crowded : bool, default=False
+        Whether to draw on a canvas, which is faster than SVG for thousands of points.
+    """
 
     chart: alt.TopLevelMixin
     title: str = ""
-    crowded: bool = False  # thousands of points, which a canvas draws quicker than SVG does
+    height: int | None = None
+    crowded: bool = False
 
     def spec(self) -> dict[str, Any]:
-        """The chart for Vega-Lite, without its rows."""
-        # A few points of a chart's own, such as a line to compare with, stay where they are used.
+        """Vega-Lite specification of the chart, without its rows."""
+        # Keep the few inline points of a chart, such as a reference line, where they are used.
         with alt.data_transformers.enable(consolidate_datasets=False):
             found: dict[str, Any] = self.chart.to_dict()
         kept = {name: value for name, value in found.items() if name not in ("config", "datasets")}
-        return {**kept, "autosize": {"type": "fit-x", "contains": "padding"}}
+        size = {} if self.height is None else {"width": "container", "height": self.height}
+        return {**kept, **size, "autosize": {"type": "fit-x", "contains": "padding"}}
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Charts of one table; ``see`` is the sentence that says what to look for."""
+    """One or more charts of one table.
+
+    Parameters
+    ----------
+    name : str
+        Identifier, used as HTML id and file name.
+    title : str
+        Heading.
+    caption : str
+        One or two sentences that define what is drawn.
+    columns : mapping of str to sequence
+        The table behind the charts.
+    panels : sequence of Panel
+        The charts.
+    """
 
     name: str
     title: str
-    see: str
+    caption: str
     columns: Columns
     panels: Sequence[Panel]
 
     kind = "figure"
 
-    def csv(self) -> str:
-        """Its numbers."""
-        return as_csv(self.columns)
-
     def save(self, folder: Path, size: int = 480) -> list[Path]:
-        """Write every panel as SVG and PDF; the files written."""
+        """Write every panel as SVG and PDF.
+
+        Parameters
+        ----------
+        folder : Path
+            Output folder, created if needed.
+        size : int, default=480
+            Width in pixels of charts that fill their container.
+
+        Returns
+        -------
+        list of Path
+            The files written.
+
+        Raises
+        ------
+        StorageError
+            If a file cannot be written.
+        """
         import vl_convert
 
         rows = rows_of(self.columns)
         written = []
-        for place, panel in enumerate(self.panels):
+        for number, panel in enumerate(self.panels, start=1):
             spec = {**panel.spec(), "datasets": {"rows": rows}, "config": CONFIG}
-            spec = {**spec, "width": size} if spec.get("width") == "container" else spec
-            svg = _numbered_anew(vl_convert.vegalite_to_svg(spec))
-            base = folder / (self.name if len(self.panels) == 1 else f"{self.name}-{place + 1}-{slug(panel.title)}".rstrip("-"))
-            for path, content in (
-                (base.with_suffix(".svg"), svg.encode()),
-                (base.with_suffix(".pdf"), _pdf(svg)),
-            ):
+            if spec.get("width") == "container":
+                spec["width"] = size
+            svg = _renumbered(vl_convert.vegalite_to_svg(spec))
+            base = folder / (self.name if len(self.panels) == 1 else f"{self.name}-{number}-{slug(panel.title)}".rstrip("-"))
+            for path, content in ((base.with_suffix(".svg"), svg.encode()), (base.with_suffix(".pdf"), _pdf(svg))):
                 with written_atomically(path) as temporary:
                     temporary.write_bytes(content)
                 written.append(path)
@@ -89,17 +137,29 @@ class Figure:
 
 
 def columns_of(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
-    """Rows as a table with these heads."""
-    return {head: [row[place] for row in rows] for place, head in enumerate(heads)}
+    """Transpose rows into named columns.
+
+    >>> columns_of(("class", "images"), [("owl", 3), ("emu", 5)])
+    {'class': ['owl', 'emu'], 'images': [3, 5]}
+    """
+    return {head: [row[k] for row in rows] for k, head in enumerate(heads)}
 
 
 def rows_of(columns: Columns) -> list[dict[str, Any]]:
-    """A table as Vega-Lite wants it, a mapping a row."""
+    """Transpose columns into one mapping per row, the form that Vega-Lite reads.
+
+    >>> rows_of({"class": ["owl", "emu"], "images": [3, 5]})
+    [{'class': 'owl', 'images': 3}, {'class': 'emu', 'images': 5}]
+    """
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def as_csv(columns: Columns) -> str:
-    """A table as CSV with a heading."""
+    r"""Format columns as CSV with a header line.
+
+    >>> as_csv({"class": ["owl"], "images": [3]})
+    'class,images\nowl,3\n'
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -108,7 +168,7 @@ def as_csv(columns: Columns) -> str:
 
 
 def slug(text: str) -> str:
-    """A text as part of a file's name or of an address.
+    """Reduce a text to lower-case letters, digits and hyphens, for file names and HTML ids.
 
     >>> slug("CVC transductive: V→A")
     'cvc-transductive-v-a'
@@ -116,8 +176,8 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def _numbered_anew(svg: str) -> str:
-    """The same SVG with its clip paths counted from one: the converter goes on counting from figure to figure."""
+def _renumbered(svg: str) -> str:
+    """Number the clip paths of an SVG from one; the converter counts on from figure to figure."""
     used = re.compile(r'(?<=<clipPath id="clip)\d+|(?<=url\(#clip)\d+')
     numbers = {old: str(new) for new, old in enumerate(dict.fromkeys(used.findall(svg)), start=1)}
     return used.sub(lambda found: numbers[found[0]], svg)
@@ -127,7 +187,7 @@ def _pdf(svg: str) -> bytes:
     import pikepdf
     import vl_convert
 
-    # The converter writes objects in the order of a hash table, another one each time; written anew, they are in one order.
+    # The converter writes PDF objects in hash order, which changes from run to run; pikepdf writes them in a fixed order.
     content = io.BytesIO()
     with pikepdf.open(io.BytesIO(vl_convert.svg_to_pdf(svg))) as document:
         document.save(content, deterministic_id=True)

@@ -1,8 +1,8 @@
-"""A page: sections of figures, tables and photos, in one HTML file with all it needs inside."""
+"""Pages: sections of figures, tables and photos, rendered as one self-contained HTML file."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from sightunseen.report.figures import CONFIG, Columns, Figure, as_csv
 
 @dataclass(frozen=True)
 class Tile:
-    """One number at the top of a page."""
+    """A number at the top of a page, with a label and a note that explains it."""
 
     label: str
     value: str
@@ -26,57 +26,87 @@ class Tile:
 
 @dataclass(frozen=True)
 class DataTable:
-    """A table that can be sorted by any column; texts that begin with a number are sorted by it."""
+    """A table that the reader can sort by any column; texts that start with a number are sorted by it.
+
+    Parameters
+    ----------
+    name : str
+        Identifier, used as HTML id and file name.
+    title, caption : str
+        Heading and description.
+    columns : mapping of str to sequence
+        The cells.
+    notes : sequence of str, default=()
+        Notes below the table.
+    folded : bool, default=False
+        Whether the table is collapsed until the reader opens it.
+    """
 
     name: str
     title: str
-    see: str
+    caption: str
     columns: Columns
     notes: Sequence[str] = ()
-    folded: bool = False  # shown when asked for
+    folded: bool = False
 
     kind = "table"
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """Row by row."""
+        """The cells, row by row."""
         return list(zip(*self.columns.values(), strict=True))
-
-    def csv(self) -> str:
-        """Its cells."""
-        return as_csv(self.columns)
 
 
 @dataclass(frozen=True)
 class Photo:
-    """An image in a gallery: a picture (a ``data:`` address) or, without one, its name."""
+    """An image in a gallery.
+
+    Parameters
+    ----------
+    name : str
+        Name of the image, shown if there is no picture.
+    caption : str
+        Text below the image.
+    mark : {"", "correct", "wrong"}, default=""
+        Whether the class is the true one; empty if it is not known.
+    picture : str, default=""
+        The picture as a ``data:`` address.
+    """
 
     name: str
     caption: str
-    mark: str = ""  # right, wrong, or nothing where the truth is not known
+    mark: str = ""
     picture: str = ""
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Rows of images under a heading each."""
+    """Groups of images.
+
+    Parameters
+    ----------
+    name : str
+        Identifier, used as HTML id and file name.
+    title, caption : str
+        Heading and description.
+    groups : mapping of str to sequence of Photo
+        Images by heading.
+    columns : mapping of str to sequence
+        The same content as a table, for download.
+    """
 
     name: str
     title: str
-    see: str
+    caption: str
     groups: Mapping[str, Sequence[Photo]]
     columns: Columns
 
     kind = "gallery"
 
-    def csv(self) -> str:
-        """What is shown, as a table."""
-        return as_csv(self.columns)
-
 
 @dataclass(frozen=True)
 class Note:
-    """A paragraph; ``level`` is what the split doctor would call it: PASS, WARN or FAIL."""
+    """A paragraph; ``level`` is PASS, WARN, FAIL or empty."""
 
     text: str
     level: str = ""
@@ -86,7 +116,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Verbatim:
-    """Text as it is, such as JSON, shown when asked for."""
+    """Preformatted text, such as JSON, collapsed until the reader opens it."""
 
     title: str
     text: str
@@ -99,7 +129,7 @@ Block = Figure | DataTable | Gallery | Note | Verbatim
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading."""
+    """Blocks under a heading; ``name`` is the HTML id."""
 
     name: str
     title: str
@@ -108,12 +138,28 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page."""
+    """A page.
+
+    Parameters
+    ----------
+    title, subtitle : str
+        Heading and the paragraph below it.
+    tiles : sequence of Tile, default=()
+        Key numbers at the top.
+    sections : sequence of Section, default=()
+        The content.
+
+    Examples
+    --------
+    >>> page = Page("Report", "A subtitle.", [Tile("T1", "64.2")], [Section("notes", "Notes", [Note("Nothing to report.")])])
+    >>> "Nothing to report." in page.html()
+    True
+    """
 
     title: str
     subtitle: str
     tiles: Sequence[Tile] = ()
-    sections: Sequence[Section] = field(default_factory=tuple)
+    sections: Sequence[Section] = ()
 
     @property
     def figures(self) -> list[Figure]:
@@ -121,38 +167,62 @@ class Page:
         return [block for section in self.sections for block in section.blocks if isinstance(block, Figure)]
 
     def html(self) -> str:
-        """The page, complete."""
+        """Render the page as HTML with all data, styles and scripts inside."""
         return _environment().get_template("page.html").render(page=self, version=__version__, config=CONFIG, vega=_vega())
 
     def save(self, path: Path) -> None:
-        """Write the page."""
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : Path
+            The HTML file; its folder is created if needed.
+
+        Raises
+        ------
+        StorageError
+            If the file cannot be written.
+        """
         with written_atomically(path) as temporary:
             temporary.write_text(self.html(), encoding="utf-8")
 
 
 def compact(columns: Columns) -> dict[str, Any]:
-    """Columns for a page: numbers rounded to what a screen shows, and each text that repeats written once."""
+    """Shrink columns for embedding in a page: five significant digits, and repeated texts stored once.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        The table of a figure.
+
+    Returns
+    -------
+    dict
+        Per column a list, or ``{"levels": ..., "codes": ...}`` if texts repeat.
+
+    Examples
+    --------
+    >>> compact({"class": ["owl", "emu", "owl"], "share": [1 / 3, 0.5, 1.0]})
+    {'class': {'levels': ['owl', 'emu'], 'codes': [0, 1, 0]}, 'share': [0.33333, 0.5, 1.0]}
+    """
     return {name: _compact_column(values) for name, values in columns.items()}
 
 
 def _compact_column(values: Sequence[Any]) -> Any:
     if any(isinstance(value, str) for value in values):
-        levels = list(dict.fromkeys(values))
-        if len(levels) < len(values):
-            place = {level: k for k, level in enumerate(levels)}
-            return {"levels": levels, "codes": [place[value] for value in values]}
-        return list(values)
+        code = {level: k for k, level in enumerate(dict.fromkeys(values))}
+        return {"levels": list(code), "codes": [code[value] for value in values]} if len(code) < len(values) else list(values)
     return [float(f"{value:.5g}") if isinstance(value, float) else value for value in values]
 
 
 def as_json(content: Any) -> Markup:
-    """JSON that can stand inside a ``<script>``: nothing in it can end the element."""
+    """Format as JSON that is safe inside a ``<script>`` element: it cannot contain the end of the element."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
 def specs_of(figures: Iterable[Figure]) -> dict[str, Any]:
-    """All that the page's script draws figures from."""
+    """Collect the data and chart specifications of figures, by name, for the script of the page."""
     return {
         figure.name: {
             "columns": compact(figure.columns),
@@ -171,13 +241,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"as_json": as_json, "specs": specs_of}
+    environment.filters |= {"as_csv": as_csv, "as_json": as_json, "specs": specs_of}
     return environment
 
 
 @cache
 def _vega() -> Markup:
-    """Vega, Vega-Lite and vega-embed, as one script."""
+    """Vega, Vega-Lite and vega-embed as one script."""
     import vl_convert
 
     return Markup(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script"))

@@ -1,4 +1,4 @@
-"""Figures of the space in which a method compares images and classes: t-SNE pictures, as in the paper's figure."""
+"""Figures of joint embedding spaces: t-SNE of images and classes, as in the paper's t-SNE figure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from sightunseen.analysis.answers import Answers, ask, evenly
-from sightunseen.analysis.tsne import Picture
+from sightunseen.analysis.answers import Answers, ask, evenly_spaced
+from sightunseen.analysis.tsne import TsneEmbedding
 from sightunseen.core.class_table import Labels
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.report.class_figures import Names
@@ -16,38 +16,90 @@ from sightunseen.report.figures import GREY, ORANGE, ROWS, Figure, Panel, column
 
 STAR = "M0,-1L0.26,-0.36L0.95,-0.31L0.42,0.14L0.59,0.81L0,0.45L-0.59,0.81L-0.42,0.14L-0.95,-0.31L-0.26,-0.36Z"
 HEIGHT = 320
-MOST_IMAGES = 6000  # of a picture
-Draw = Callable[[Any, Any], Picture]  # images (n, k), classes (c, k) -> where they lie in the plane
+MOST_IMAGES = 6000  # per panel
+Embed = Callable[[Any, Any], TsneEmbedding]  # images (n, k), classes (c, k) -> coordinates in the plane
 
 
 @dataclass(frozen=True)
 class Space:
-    """The pictures of one method: all its classes, and its images around the classes they may be of."""
+    """Embeddings of one model's joint embedding space.
+
+    Parameters
+    ----------
+    name : str
+        Title of the panel.
+    classes : TsneEmbedding
+        Embedding of all classes.
+    labels : ndarray of shape (c,)
+        Labels of these classes.
+    images : TsneEmbedding
+        Embedding of images and their candidate classes.
+    answers : Answers
+        Predictions for these images; ``answers.labels`` are the candidate classes.
+    """
 
     name: str
-    classes: Picture
-    labels: Labels  # of the points of ``classes``
-    images: Picture
-    answers: Answers  # on the images, among the classes of that picture
+    classes: TsneEmbedding
+    labels: Labels
+    images: TsneEmbedding
+    answers: Answers
 
 
 def space_of(
-    name: str, model: ZeroShotClassifier, X: Any, around: Labels, draw: Draw, names: Any = None, truth: Any = None
+    name: str, model: ZeroShotClassifier, X: Any, around: Labels, embed: Embed, names: Any = None, truth: Any = None
 ) -> Space:
-    """The pictures of a model: of all its classes, and of images (n, d) with the classes that they lie ``around``.
+    """Embed the joint embedding space of a model in the plane: all classes, and images with their candidate classes.
 
-    Of more images than a picture can show, some are taken evenly.
+    Parameters
+    ----------
+    name : str
+        Title of the panel.
+    model : ZeroShotClassifier
+        A fitted model with a joint embedding space.
+    X : array of shape (n, d)
+        Features of the images; at most 6,000 evenly spaced ones are used.
+    around : ndarray of shape (k,)
+        Candidate classes to draw with the images.
+    embed : callable
+        Function that embeds images and classes, such as :func:`~sightunseen.analysis.tsne.tsne_embedding`.
+    names, truth : array-like of shape (n,), default=None
+        Names and true labels of the images.
+
+    Returns
+    -------
+    Space
+        The embeddings.
+
+    Raises
+    ------
+    SettingsError
+        If the method has no joint embedding space.
     """
-    rows = evenly(len(X), MOST_IMAGES)
+    rows = evenly_spaced(len(X), MOST_IMAGES)
     answers = ask(model, X[rows], around, *(None if given is None else np.asarray(given)[rows] for given in (names, truth)))
     images, classes = model.compared(X[rows], model.classes_)
     near = np.isin(model.classes_, around)
     ordered = answers.among(model.classes_[near])
-    return Space(name, draw(images[:0], classes), model.classes_, draw(images, classes[near]), ordered)
+    return Space(name, embed(images[:0], classes), model.classes_, embed(images, classes[near]), ordered)
 
 
 def classes_figure(spaces: Sequence[Space], seen: Labels, names: Names) -> Figure:
-    """Where each method puts the classes."""
+    """Draw all classes in the joint embedding space of each model.
+
+    Parameters
+    ----------
+    spaces : sequence of Space
+        One panel each.
+    seen : ndarray
+        Seen classes.
+    names : mapping of label to str
+        Readable class names.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     known = set(seen.tolist())
     rows = [
         (space.name, names[label], "seen" if label in known else "unseen", *point)
@@ -62,24 +114,37 @@ def classes_figure(spaces: Sequence[Space], seen: Labels, names: Names) -> Figur
         size=alt.condition(alt.datum.kind == "unseen", alt.value(150), alt.value(40)),
         tooltip=["class:N", "kind:N"],
     )
-    see = (
-        "Every class where the method puts it (t-SNE of the vectors it compares images with). Classes that lie spread out are "
-        "easier to tell apart than classes in clumps."
+    caption = (
+        "t-SNE of all classes in the joint embedding space of each model, L2-normalised. Neighbouring classes are hard to "
+        "distinguish; directions and distances between groups have no meaning."
     )
-    panels = [_panel(chart, space.name) for space in spaces]
-    return Figure("classes-in-space", "Classes as each method sees them", see, columns, panels)
+    panels = [Panel(_zoomable(chart.transform_filter(alt.datum.panel == space.name)), space.name, HEIGHT) for space in spaces]
+    return Figure("classes-in-space", "Classes in the joint embedding space", caption, columns, panels)
 
 
 def images_figure(spaces: Sequence[Space], names: Names) -> Figure:
-    """Images around the classes they may be of, each in its class's colour; without labels, in its answer's."""
+    """Draw images and their candidate classes, coloured by true class or, without labels, by predicted class.
+
+    Parameters
+    ----------
+    spaces : sequence of Space
+        One panel each.
+    names : mapping of label to str
+        Readable class names.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     rows = [row for space in spaces for row in _image_rows(space, names)]
-    heads = ("panel", "point", "class", "answer", "image", "x", "y")
-    columns = columns_of(heads, rows)
+    columns = columns_of(("panel", "point", "class", "predicted class", "image", "x", "y"), rows)
     labelled = all(space.answers.truth is not None for space in spaces)
     near = alt.selection_point(name="near", fields=["class"], on="pointerover", clear="pointerout", empty=True)
+    title = alt.Tooltip("class:N", title="true class" if labelled else "class")
     base = _plane().encode(
         color=alt.Color("class:N", scale=alt.Scale(scheme="tableau20"), legend=None),
-        tooltip=["point:N", alt.Tooltip("class:N", title="true class" if labelled else "class"), "answer:N", "image:N"],
+        tooltip=["point:N", title, "predicted class:N", "image:N"],
     )
     images = base.transform_filter(alt.datum.point == "image").encode(
         opacity=alt.condition(near, alt.value(0.75), alt.value(0.08)), size=alt.value(18)
@@ -87,26 +152,23 @@ def images_figure(spaces: Sequence[Space], names: Names) -> Figure:
     classes = base.transform_filter(alt.datum.point == "class").encode(
         shape=alt.value(STAR), size=alt.value(230), stroke=alt.value("#333333"), strokeWidth=alt.value(1)
     )
-    dot = (
-        "an image of an unseen class, in the colour of its true class" if labelled else "an image, in the colour of its answer"
-    )
-    see = (
-        f"Each dot is {dot}; stars are the unseen classes. Best are dots around the "
-        "star of their colour; stars in a clump of their own are classes that images are all far from. Point at a dot to "
-        "see its class alone; hold Shift and scroll to zoom, or drag to move."
+    colour = "the true class" if labelled else "the predicted class"
+    caption = (
+        f"t-SNE of images (dots, in the colour of {colour}) and unseen classes (stars) in the joint embedding space of each "
+        "model, L2-normalised. Point at a dot to highlight its class; hold Shift to zoom with the wheel or to pan."
     )
     panels = []
     for space in spaces:
         drawn = alt.layer(images.add_params(near), classes).transform_filter(alt.datum.panel == space.name)
-        panels.append(Panel(_zoomable(drawn.properties(width="container", height=HEIGHT)), space.name, crowded=True))
-    return Figure("images-in-space", "Images of unseen classes around their classes", see, columns, panels)
+        panels.append(Panel(_zoomable(drawn), space.name, HEIGHT, crowded=True))
+    return Figure("images-in-space", "Images and unseen classes in the joint embedding space", caption, columns, panels)
 
 
 def _image_rows(space: Space, names: Names) -> list[tuple[Any, ...]]:
     answers = space.answers
     classes = zip(answers.labels.tolist(), space.images.classes.tolist(), strict=True)
-    of = answers.best if answers.truth is None else answers.truth
-    images = zip(of.tolist(), answers.best.tolist(), answers.names.tolist(), space.images.images.tolist(), strict=True)
+    shown = answers.predicted if answers.truth is None else answers.truth
+    images = zip(shown.tolist(), answers.predicted.tolist(), answers.names.tolist(), space.images.images.tolist(), strict=True)
     return [
         *((space.name, "image", names[label], names[best], image, *point) for label, best, image, point in images),
         *((space.name, "class", names[label], "", "", *point) for label, point in classes),
@@ -115,17 +177,12 @@ def _image_rows(space: Space, names: Names) -> list[tuple[Any, ...]]:
 
 def _plane() -> alt.Chart:
     scale = alt.Scale(zero=False, padding=12)
-    place = {"x": alt.X("x:Q", axis=None, scale=scale), "y": alt.Y("y:Q", axis=None, scale=scale)}
-    chart: alt.Chart = alt.Chart(ROWS).mark_point(filled=True, opacity=0.85).encode(**place)
+    axes = {"x": alt.X("x:Q", axis=None, scale=scale), "y": alt.Y("y:Q", axis=None, scale=scale)}
+    chart: alt.Chart = alt.Chart(ROWS).mark_point(filled=True, opacity=0.85).encode(**axes)
     return chart
 
 
-def _panel(chart: alt.Chart, name: str) -> Panel:
-    drawn = chart.transform_filter(alt.datum.panel == name).properties(width="container", height=HEIGHT)
-    return Panel(_zoomable(drawn), name)
-
-
 def _zoomable(chart: Any) -> Any:
-    """The chart, to be zoomed and moved with Shift held: a page that scrolls must not stop at a chart."""
+    """Zoom and pan the chart while Shift is held; without Shift the wheel scrolls the page."""
     move = "[pointerdown[event.shiftKey], window:pointerup] > window:pointermove!"
     return chart.add_params(alt.selection_interval(bind="scales", zoom="wheel![event.shiftKey]", translate=move))

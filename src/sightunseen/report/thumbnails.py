@@ -1,4 +1,4 @@
-"""Photos of a data set's images, as small pictures that stand in a page."""
+"""Thumbnails of photos, embedded in a page."""
 
 import base64
 import io
@@ -11,32 +11,62 @@ SIZE = 160  # pixels
 
 
 class Photos:
-    """The photos below a folder, found by the end of their path: data sets name images by paths of other machines."""
+    """Photos below a folder, found by the end of their path: data sets often contain paths of another machine.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder, searched recursively.
+
+    Raises
+    ------
+    DataError
+        If the folder does not exist or contains no photos.
+    """
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise DataError(f"there is no folder {folder}. Give --images the folder of the photos.")
-        self.folder = folder
+            raise DataError(f"there is no folder {folder}. Give the folder of the photos as --images.")
         self.by_name: dict[str, list[Path]] = {}
         for path in sorted(folder.rglob("*")):
             if path.suffix.lower() in ENDINGS:
                 self.by_name.setdefault(path.name.lower(), []).append(path)
         if not self.by_name:
-            raise DataError(f"{folder} holds no photos ({', '.join(sorted(ENDINGS))}). Give --images another folder.")
+            raise DataError(f"{folder} contains no photos ({', '.join(sorted(ENDINGS))}). Give another folder as --images.")
 
     def find(self, name: str) -> Path | None:
-        """The photo of an image: of those with its file name, the one that most folders above it agree on.
+        """Find the photo of an image.
 
-        None where there is no photo of that name, or several that agree equally well.
+        Parameters
+        ----------
+        name : str
+            Name or path of the image, possibly a path of another machine.
+
+        Returns
+        -------
+        Path or None
+            Of the photos with this file name, the one with most parent folders in common. None if no photo has
+            this name, or if several have equally many folders in common.
         """
         wanted = PurePosixPath(name.replace("\\", "/")).parts
         found = self.by_name.get(wanted[-1].lower(), []) if wanted else []
-        agreeing = [_agreeing(path.parts, wanted) for path in found]
-        best = [path for path, folders in zip(found, agreeing, strict=True) if folders == max(agreeing)]
+        common = [_common_parts(path.parts, wanted) for path in found]
+        best = [path for path, parts in zip(found, common, strict=True) if parts == max(common)]
         return best[0] if len(best) == 1 else None
 
     def picture(self, name: str) -> str:
-        """The photo as a small JPEG in a ``data:`` address; empty where there is none, or none that can be read."""
+        """Encode the thumbnail of an image.
+
+        Parameters
+        ----------
+        name : str
+            Name or path of the image.
+
+        Returns
+        -------
+        str
+            A JPEG as ``data:`` address; empty if there is no photo or it cannot be read.
+        """
         path = self.find(name)
         if path is None:
             return ""
@@ -50,10 +80,11 @@ class Photos:
         return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode()}"
 
 
-def _agreeing(path: tuple[str, ...], wanted: tuple[str, ...]) -> int:
-    agreeing = 0
+def _common_parts(path: tuple[str, ...], wanted: tuple[str, ...]) -> int:
+    """Number of equal parts at the end of two paths, ignoring case."""
+    common = 0
     for mine, theirs in zip(reversed(path), reversed(wanted), strict=False):
         if mine.lower() != theirs.lower():
             break
-        agreeing += 1
-    return agreeing
+        common += 1
+    return common

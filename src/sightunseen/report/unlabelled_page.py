@@ -1,10 +1,10 @@
-"""The page of a model on images whose classes nobody knows yet: what it says of them, and how sure it is."""
+"""Page on a model's predictions for unlabelled images."""
 
 from typing import Any
 
 import numpy as np
 
-from sightunseen.analysis.answers import Answers, ask, evenly
+from sightunseen.analysis.answers import Answers, ask, evenly_spaced
 from sightunseen.analysis.best_images import best_images
 from sightunseen.analysis.hubness import hubness
 from sightunseen.core.class_table import Labels
@@ -16,29 +16,47 @@ from sightunseen.report.curve_figures import confidence_figure
 from sightunseen.report.gallery import best_images_gallery
 from sightunseen.report.page import Block, DataTable, Note, Page, Section, Tile
 from sightunseen.report.run_sections import record_section, trust_section
-from sightunseen.report.space_figures import Draw, images_figure, space_of
+from sightunseen.report.space_figures import Embed, images_figure, space_of
 from sightunseen.report.thumbnails import Photos
 
-MOST_IMAGES = 50_000  # that a page is made of
+MOST_IMAGES = 50_000  # per page
 
 
 def unlabelled_page(
-    title: str, model: ZeroShotClassifier, X: Any, names: Any, photos: Photos | None = None, draw: Draw | None = None
+    title: str, model: ZeroShotClassifier, X: Any, names: Any, photos: Photos | None = None, embed: Embed | None = None
 ) -> Page:
-    """Make the page of images (n, d) or, of very many, of some taken evenly.
+    """Create the page on a model's predictions for unlabelled images.
 
-    ``draw`` places images and classes in the plane; None leaves that out.
+    Parameters
+    ----------
+    title : str
+        Title of the page.
+    model : ZeroShotClassifier
+        A fitted model.
+    X : array of shape (n, d)
+        Features of the images; at most 50,000 evenly spaced ones are used.
+    names : array of shape (n,) or None
+        Names of the images; row numbers if None.
+    photos : Photos, default=None
+        Photos of the images; by default images are shown by name.
+    embed : callable, default=None
+        Function that embeds images and classes in the plane; None leaves this figure out.
+
+    Returns
+    -------
+    Page
+        The page.
     """
-    total, rows = len(X), evenly(len(X), MOST_IMAGES)
+    total, rows = len(X), evenly_spaced(len(X), MOST_IMAGES)
     X, names = np.asarray(X[rows]), rows.astype(str) if names is None else names[rows]
     answers = ask(model, X, None, names)
     shown = readable_names(model.classes_.tolist())
     unseen = model.unseen_classes_ if len(model.unseen_classes_) else model.classes_
     gallery = best_images_gallery(best_images(ask(model, X, unseen, names)), shown, photos)
     sections = [
-        Section("answers", "Answers", _answers(model, answers, shown)),
+        Section("answers", "Predictions", _predictions(model, answers, shown)),
         trust_section(model),
-        Section("spaces", "Spaces", [] if draw is None else [_space(model, X, unseen, draw, names, shown)]),
+        Section("spaces", "Spaces", [] if embed is None else [_space(model, X, unseen, embed, names, shown)]),
         Section("images", "Best images", [gallery]),
         record_section(model),
     ]
@@ -48,33 +66,33 @@ def unlabelled_page(
 
 
 def _tiles(model: ZeroShotClassifier, answers: Answers) -> list[Tile]:
-    to_unseen = float(np.isin(answers.best, model.unseen_classes_).mean())
+    to_unseen = float(np.isin(answers.predicted, model.unseen_classes_).mean())
     return [
         Tile("images", f"{len(answers.names):,}"),
-        Tile("to unseen classes", f"{100 * to_unseen:.1f}%", "of the answers"),
-        Tile("median confidence", f"{100 * float(np.median(answers.confidence)):.0f}%"),
+        Tile("unseen classes", f"{100 * to_unseen:.1f}%", "of the predictions"),
+        Tile("median confidence", f"{100 * float(np.median(answers.confidence)):.0f}%", "probability of the predicted class"),
     ]
 
 
-def _answers(model: ZeroShotClassifier, answers: Answers, names: Names) -> list[Block]:
+def _predictions(model: ZeroShotClassifier, answers: Answers, names: Names) -> list[Block]:
     found = hubness(answers)
-    order = np.argsort(-found.chosen, kind="stable")
-    labels = found.labels[order].tolist()
+    order = np.argsort(-found.counts, kind="stable")
     columns: dict[str, list[Any]] = {
-        "class": [names[label] for label in labels],
-        "images": found.chosen[order].tolist(),
+        "class": [names[label] for label in found.labels[order].tolist()],
+        "images": found.counts[order].tolist(),
         "kind": np.where(np.isin(found.labels[order], model.seen_classes_), "seen", "unseen").tolist(),
     }
+    caption = "Number of images for which each class is predicted, with all classes as candidates."
     return [
-        Note("Nobody has said what these images show, so nothing here says how many answers are right."),
-        DataTable("classes", "Answers", "How many images each class is the answer for, among all classes.", columns),
+        Note("These images have no labels, so the accuracy of the predictions is unknown."),
+        DataTable("classes", "Predictions by class", caption, columns),
         confidence_figure(answers.confidence),
-        hubness_figure({"among all classes": found}, len(answers.names), names),
+        hubness_figure({"this model": found}, len(answers.names), names),
     ]
 
 
-def _space(model: ZeroShotClassifier, X: Any, unseen: Labels, draw: Draw, image_names: Any, names: Names) -> Block:
+def _space(model: ZeroShotClassifier, X: Any, unseen: Labels, embed: Embed, image_names: Any, names: Names) -> Block:
     try:
-        return images_figure([space_of(type(model).__name__, model, X, unseen, draw, image_names)], names)
-    except SettingsError as error:  # not every method has a space
+        return images_figure([space_of(type(model).__name__, model, X, unseen, embed, image_names)], names)
+    except SettingsError as error:  # the method has no joint embedding space
         return Note(str(error))

@@ -1,1 +1,1 @@
-"""Choosing hyperparameters on validation classes, and measuring models."""
+"""Select hyperparameters on validation classes, and evaluate models."""

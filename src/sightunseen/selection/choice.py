@@ -1,4 +1,4 @@
-"""What was chosen, and the grid that it was chosen from."""
+"""Search spaces, and the result of a selection."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,12 +9,26 @@ from sklearn.model_selection import ParameterGrid
 from sightunseen.core.calibration import Calibration
 
 Grid = Mapping[str, Sequence[Any]]  # hyperparameter -> the values to choose among
-Tried = list[dict[str, Any]]  # one entry a combination: its ``settings``, and the ``points`` at which it was measured
+Tried = list[dict[str, Any]]  # per combination: its ``settings``, and the ``points`` of training at which it was evaluated
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Chosen hyperparameters, seen penalty, stopping point and calibration (None: not chosen); ``report`` tells how."""
+    """Result of a selection.
+
+    Parameters
+    ----------
+    settings : mapping, default={}
+        Chosen hyperparameters.
+    seen_penalty : float, default=None
+        Seen-class bias of calibrated stacking (Chao et al., ECCV 2016). None: not chosen.
+    stop_after : int, default=None
+        Number of gradient steps to train for. None: not chosen.
+    report : mapping, default={}
+        What was tried and chosen, and by which criterion; it becomes ``selection`` of the run record.
+    calibration : Calibration, default=None
+        Temperature and rejection threshold. None: not fitted.
+    """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     seen_penalty: float | None = None
@@ -29,7 +43,18 @@ class Choice:
 
     @classmethod
     def from_report(cls, report: Mapping[str, Any]) -> "Choice":
-        """The choice that a run record's ``selection`` tells of."""
+        """Restore a choice from the report of a run record.
+
+        Parameters
+        ----------
+        report : mapping
+            ``selection`` of a :class:`~sightunseen.core.records.RunRecord`.
+
+        Returns
+        -------
+        Choice
+            The choice.
+        """
         chosen, calibration = dict(report.get("chosen", {})), report.get("calibration")
         seen_penalty, stop_after = chosen.pop("seen_penalty", None), chosen.pop("steps", None)
         return cls(chosen, seen_penalty, stop_after, report, None if calibration is None else Calibration(**calibration))
@@ -39,17 +64,64 @@ NO_SELECTION = Choice(report={"by": "no selection: hyperparameters as given"})
 
 
 def combinations(grid: Grid) -> list[dict[str, Any]]:
-    """Every combination of the grid's values; the empty one of an empty grid."""
+    """List all combinations of the values of a grid.
+
+    Parameters
+    ----------
+    grid : mapping of str to sequence
+        The values of each hyperparameter.
+
+    Returns
+    -------
+    list of dict
+        The combinations; one empty dict for an empty grid.
+
+    Examples
+    --------
+    >>> combinations({"noise": [0.1, 1.0], "shrinkage": [0.5]})
+    [{'noise': 0.1, 'shrinkage': 0.5}, {'noise': 1.0, 'shrinkage': 0.5}]
+    """
     return list(ParameterGrid(dict(grid)))
 
 
 def search_space(default: Grid, fixed: Mapping[str, Any], asked: Grid | None = None) -> dict[str, list[Any]]:
-    """The values to choose among: those asked for; or else a method's default ones, without hyperparameters that are fixed."""
-    if asked is not None:
-        return {name: list(values) for name, values in asked.items()}
-    return {name: list(values) for name, values in default.items() if name not in fixed}
+    """Values to choose among.
+
+    Parameters
+    ----------
+    default : mapping of str to sequence
+        Search space of the method.
+    fixed : mapping
+        Hyperparameters with fixed values; they are left out of the default space.
+    asked : mapping of str to sequence, default=None
+        Search space of the user, which replaces the default.
+
+    Returns
+    -------
+    dict of str to list
+        The search space.
+
+    Examples
+    --------
+    >>> search_space({"noise": (0.1, 1.0), "shrinkage": (0.1, 0.9)}, fixed={"noise": 0.3})
+    {'shrinkage': [0.1, 0.9]}
+    """
+    if asked is None:
+        asked = {name: values for name, values in default.items() if name not in fixed}
+    return {name: list(values) for name, values in asked.items()}
 
 
 def best_point(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The point of a tried combination at which H on validation classes is best."""
+    """Stopping point of a tried combination with the best H on validation classes.
+
+    Parameters
+    ----------
+    entry : mapping
+        One entry of ``Tried``.
+
+    Returns
+    -------
+    dict
+        The measurements at this point.
+    """
     return dict(max(entry["points"], key=lambda point: point["H_at_best_penalty"]))

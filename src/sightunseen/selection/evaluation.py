@@ -1,4 +1,8 @@
-"""The paper's three numbers and more: T1 among unseen classes; U, S, H among all; AUSUC over every bias; ECE."""
+"""Evaluate models: T1 among unseen classes (ZSL); U, S and H among all classes (GZSL); AUSUC; calibration error.
+
+T1 and U are per-class top-1 accuracies on images of unseen classes, S is that on images of seen classes, H is the harmonic
+mean of U and S, and AUSUC is the area under the seen-unseen curve.
+"""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -8,7 +12,7 @@ from numpy.typing import NDArray
 
 from sightunseen.core.calibration import Calibration, calibrate, probabilities
 from sightunseen.core.class_table import Labels
-from sightunseen.core.dataset import Fold, Split, ZeroShotDataset
+from sightunseen.core.dataset import Fold, ZeroShotDataset
 from sightunseen.core.errors import DataError
 from sightunseen.core.metrics import (
     SeenUnseenCurve,
@@ -23,35 +27,83 @@ from sightunseen.methods import ZeroShotClassifier
 
 @dataclass(frozen=True)
 class Scored:
-    """Test images of unseen and seen classes, and their scores among all classes."""
+    """Scores of test images of unseen and seen classes among all classes.
 
-    scores: NDArray[np.float32]  # (n, c)
-    truth: Labels  # (n,)
-    candidates: Labels  # (c,), sorted
+    Parameters
+    ----------
+    scores : ndarray of float32 of shape (n, c)
+        Scores.
+    truth : ndarray of shape (n,)
+        Labels of the images.
+    candidates : ndarray of shape (c,)
+        Label of each column, sorted.
+    """
+
+    scores: NDArray[np.float32]
+    truth: Labels
+    candidates: Labels
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Results in percent. What the data cannot tell is None: S, H and AUSUC need test images of seen classes, too."""
+    """Results of an evaluation, in percent.
 
-    T1: float | None  # per-class accuracy on unseen classes, among unseen classes (ZSL)
-    U: float | None  # the same among all classes (GZSL)
-    S: float | None  # per-class accuracy on seen classes, among all classes
-    H: float | None  # harmonic mean of U and S
-    AUSUC: float | None  # area under the seen-unseen curve
-    ECE: float  # expected calibration error of the probabilities among all classes
-    seen_penalty: float  # of the model
+    T1 and U are None without test images of unseen classes, S without those of seen classes, H and AUSUC without either.
+
+    Parameters
+    ----------
+    T1 : float or None
+        Per-class accuracy on unseen classes, among unseen classes (ZSL).
+    U : float or None
+        Per-class accuracy on unseen classes, among all classes (GZSL).
+    S : float or None
+        Per-class accuracy on seen classes, among all classes (GZSL).
+    H : float or None
+        Harmonic mean of U and S.
+    AUSUC : float or None
+        Area under the seen-unseen curve.
+    ECE : float
+        Expected calibration error of the probabilities among all classes.
+    seen_penalty : float
+        Seen-class bias of the model (calibrated stacking).
+    scored : Scored
+        The scores behind these numbers.
+    by_class : dict of str to dict of label to float
+        Accuracy of each class, as a fraction: ``zsl`` behind T1, ``unseen`` behind U, ``seen`` behind S.
+    curve : SeenUnseenCurve or None
+        The seen-unseen curve.
+    """
+
+    T1: float | None
+    U: float | None
+    S: float | None
+    H: float | None
+    AUSUC: float | None
+    ECE: float
+    seen_penalty: float
     scored: Scored = field(repr=False)
-    by_class: dict[str, dict[Any, float]] = field(default_factory=dict)  # zsl, unseen, seen -> label -> accuracy
+    by_class: dict[str, dict[Any, float]] = field(default_factory=dict)
     curve: SeenUnseenCurve | None = None
 
     def summary(self) -> dict[str, float | None]:
-        """The five numbers, rounded to a hundredth."""
+        """T1, U, S, H and AUSUC, rounded to two decimals.
+
+        Returns
+        -------
+        dict of str to float or None
+            The numbers by name.
+        """
         numbers = {name: getattr(self, name) for name in ("T1", "U", "S", "H", "AUSUC")}
         return {name: None if value is None else round(value, 2) for name, value in numbers.items()}
 
     def results(self) -> dict[str, float | None]:
-        """The five numbers, and U, S and H without the seen penalty, as most papers report them; rounded to a hundredth."""
+        """Numbers of :meth:`summary`, and U, S and H without the seen penalty, as most papers report them.
+
+        Returns
+        -------
+        dict of str to float or None
+            T1, U, S, H and AUSUC; with a seen-unseen curve also U_plain, S_plain and H_plain. Rounded to two decimals.
+        """
         if self.curve is None:
             return self.summary()
         unseen, seen = self.curve.at(-self.seen_penalty)
@@ -60,29 +112,54 @@ class Evaluation:
 
 
 def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluation:
-    """Evaluate a model on the test images of a data set, or of a validation fold."""
-    # By what the model was trained on: data to test it on need not hold training images.
+    """Evaluate a model on the test images of a data set or of a class fold.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        A fitted model.
+    data : ZeroShotDataset or Fold
+        The data; training images are not needed.
+
+    Returns
+    -------
+    Evaluation
+        Results in percent.
+
+    Raises
+    ------
+    DataError
+        If there are no test images.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import ESZSL
+    >>> data = make_world(World())
+    >>> model = ESZSL().fit(data.train.X, data.train.y, data.classes)
+    >>> list(evaluate(model, data).summary())
+    ['T1', 'U', 'S', 'H', 'AUSUC']
+    """
+    # Seen classes are those of the model, because the data need not contain training images.
     unseen_classes = np.setdiff1d(data.unseen, model.seen_classes_)
     candidates = np.union1d(model.seen_classes_, unseen_classes)
-    unseen, seen = (_scored(model, getattr(data, part), candidates) for part in ("test_unseen", "test_seen"))
-    t1 = u = s = h = area = curve = None
-    by_class: dict[str, dict[Any, float]] = {}
-    if unseen is not None:
-        scores, y = unseen
-        # Asked for by itself: some methods have another classifier where only unseen classes are in question.
-        zsl = model.predict(data.test_unseen.X, candidates=unseen_classes)
-        gzsl = candidates[scores.argmax(axis=1)]
-        t1, u = 100 * per_class_accuracy(y, zsl), 100 * per_class_accuracy(y, gzsl)
-        by_class |= {"zsl": accuracy_by_class(y, zsl), "unseen": accuracy_by_class(y, gzsl)}
-    if seen is not None:
-        scores, y = seen
-        predicted = candidates[scores.argmax(axis=1)]
-        s = 100 * per_class_accuracy(y, predicted)
-        by_class["seen"] = accuracy_by_class(y, predicted)
-    parts = [part for part in (unseen, seen) if part is not None]
+    parts = {name: part for name, part in (("unseen", data.test_unseen), ("seen", data.test_seen)) if len(part)}
     if not parts:
-        raise DataError("there are no test images to evaluate on. Mark some in a 'split' column as test_seen and test_unseen.")
-    scored = Scored(np.concatenate([scores for scores, _ in parts]), np.concatenate([y for _, y in parts]), candidates)
+        raise DataError("there are no test images to evaluate on. Mark some as test_seen or test_unseen in a 'split' column.")
+    by_class: dict[str, dict[Any, float]] = {}
+    if "unseen" in parts:
+        # Not taken from the scores below: some methods use another classifier among unseen classes alone.
+        zsl = model.predict(data.test_unseen.X, candidates=unseen_classes)
+        by_class["zsl"] = accuracy_by_class(data.test_unseen.y, zsl)
+    scores = []
+    for name, part in parts.items():
+        scores.append(model.decision_function(part.X, candidates))
+        by_class[name] = accuracy_by_class(part.y, candidates[scores[-1].argmax(axis=1)])
+    scored = Scored(np.concatenate(scores), np.concatenate([part.y for part in parts.values()]), candidates)
+    t1, u, s = (
+        100 * float(np.mean(list(by_class[name].values()))) if name in by_class else None for name in ("zsl", "unseen", "seen")
+    )
+    h = area = curve = None
     if u is not None and s is not None:
         h = harmonic_mean(u, s)
         curve = seen_unseen_curve(scored.scores, scored.truth, candidates, model.seen_classes_)
@@ -92,40 +169,69 @@ def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluat
 
 
 def measure(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> dict[str, Any]:
-    """T1, U, S, H, AUSUC, and the penalty on seen classes at which H is best, with that H; on a fold also a calibration."""
+    """Evaluate a model for selection: also at the seen penalty with the best H.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        A fitted model.
+    data : ZeroShotDataset or Fold
+        What to evaluate on.
+
+    Returns
+    -------
+    dict
+        T1, U, S, H and AUSUC in percent; ``best_penalty``, the seen penalty with the best H (calibrated stacking), and
+        ``H_at_best_penalty``; for a fold also ``calibration``, fitted at this penalty.
+
+    Raises
+    ------
+    DataError
+        If there are no test images.
+    """
     result = evaluate(model, data)
     measured: dict[str, Any] = dict(result.summary())
     if result.curve is not None:
-        further = result.curve.best_bonus()
-        measured["best_penalty"] = model.seen_penalty + further
-        measured["H_at_best_penalty"] = round(100 * harmonic_mean(*result.curve.at(further)), 2)
+        bonus = result.curve.best_bonus()
+        measured["best_penalty"] = model.seen_penalty + bonus
+        measured["H_at_best_penalty"] = round(100 * harmonic_mean(*result.curve.at(bonus)), 2)
         if isinstance(data, Fold):
-            measured["calibration"] = asdict(_calibration(result.scored, model, further))
+            measured["calibration"] = asdict(_calibration(result.scored, model, bonus))
     return measured
 
 
 def _calibration(scored: Scored, model: ZeroShotClassifier, further: float) -> Calibration:
-    """What fits the scores once the penalty on seen classes is larger by ``further``."""
+    """Calibrate a model whose seen penalty is increased by ``further``."""
     seen = np.isin(scored.candidates, model.seen_classes_)
     scores = scored.scores - further * seen.astype(np.float32)
     return calibrate(scores, scored.truth, scored.candidates, scored.candidates[~seen])
 
 
 def zsl_accuracy(model: ZeroShotClassifier, X: Any, y: Labels) -> float:
-    """Per-class accuracy among the classes of ``y`` alone.
+    """Per-class accuracy among the classes of ``y`` alone: a scorer for scikit-learn.
 
-    As ``GridSearchCV(model, grid, cv=GroupKFold(), scoring=zsl_accuracy).fit(X, y, groups=y, classes=table)`` it chooses
-    settings on validation classes.
+    ``GridSearchCV(model, grid, cv=GroupKFold(), scoring=zsl_accuracy).fit(X, y, groups=y, classes=table)`` chooses
+    hyperparameters on validation classes.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier or Pipeline
+        A fitted model.
+    X : array-like of shape (n, d)
+        Features of the images.
+    y : ndarray of shape (n,)
+        Their labels.
+
+    Returns
+    -------
+    float
+        The accuracy, between 0 and 1.
     """
-    # Not by score: a pipeline's would drop the candidates without a word.
+    # ``score`` of a pipeline would ignore the candidates.
     return per_class_accuracy(y, model.predict(X, candidates=np.unique(y)))
 
 
 def _calibration_error(scored: Scored, temperature: float) -> float:
-    """In percent, every image counting the same."""
+    """Expected calibration error in percent; all images have the same weight."""
     right = scored.candidates[scored.scores.argmax(axis=1)] == scored.truth
     return 100 * reliability(probabilities(scored.scores, temperature).max(axis=1), right).error
-
-
-def _scored(model: ZeroShotClassifier, split: Split, candidates: Labels) -> tuple[Any, Labels] | None:
-    return (model.decision_function(split.X, candidates), split.y) if len(split) else None

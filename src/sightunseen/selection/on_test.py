@@ -1,6 +1,9 @@
-"""The choice of most public code, an oracle: hyperparameters and stopping point by H on the TEST data. Only for ``paper``."""
+"""Selection on test data, for the ``paper`` protocol: hyperparameters and stopping point with the best H on the TEST images.
 
-from collections.abc import Mapping, Sequence
+This is an oracle, as in most public code; it overestimates accuracy. The run record and every table name it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,27 +14,42 @@ from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, GradientTrainedClassifier, ZeroShotClassifier
 from sightunseen.selection.choice import Choice, Grid, combinations
 from sightunseen.selection.evaluation import measure
-from sightunseen.selection.search import POINTS, Measurements
+from sightunseen.selection.search import POINTS, Curve, Measurements
 from sightunseen.training import Hook, Run, Training, train, train_together
 
 BY = "H on the TEST data (an oracle, as in the authors' code)"
 
 Method = TypeVar("Method", bound=ZeroShotClassifier)
-Trained = TypeVar("Trained", bound=GradientTrainedClassifier)
 
 
 class BestOnTest(Measurements):
-    """Measure on the test data along training, and keep the model of the best H in ``folder``."""
+    """Evaluate a model on the test data along training, and save it whenever H is the best so far.
+
+    Parameters
+    ----------
+    data : ZeroShotDataset
+        The data.
+    folder : Path
+        The model folder to save to.
+    points : int, default=10
+        Number of evenly spaced points.
+    """
 
     def __init__(self, data: ZeroShotDataset, folder: Path, points: int = POINTS) -> None:
         super().__init__(data, points)
         self.folder = folder
 
     def on_chunk(self, training: Training) -> None:
-        """Measure, and save the model while it is the best so far."""
+        """Evaluate the model if a point has been reached, and save it if it is the best so far.
+
+        Parameters
+        ----------
+        training : Training
+            The training in progress.
+        """
         before = len(training.curve)
         super().on_chunk(training)
-        if len(training.curve) > before and training.curve[-1] is _best(training.curve):
+        if len(training.curve) > before and training.curve[-1] is _best_point(training.curve):
             if not getattr(training.model, "is_adapted", False):
                 training.model.n_steps_ = training.steps_done
             training.model.save(self.folder)
@@ -45,22 +63,46 @@ def fit_best_on_test(
     stages: Sequence[str],
     hooks: Sequence[Hook] = (),
 ) -> list[tuple[Method, Choice]]:
-    """Fit models of several seeds with every combination to all training images; return the best of each on the test data.
+    """Fit every combination to all training images, and return the best on the test data.
 
-    ``workspace`` is a folder for the best models of trainings under way.
+    Parameters
+    ----------
+    models : sequence of ZeroShotClassifier
+        Unfitted models, one per seed.
+    data : ZeroShotDataset
+        The data, with test images of seen and unseen classes.
+    grid : mapping of str to sequence
+        The values to choose among.
+    workspace : Path
+        Folder for the best models of trainings in progress.
+    stages : sequence of str
+        Name of each model's training, for progress messages.
+    hooks : sequence of Hook, default=()
+        Called during gradient training.
+
+    Returns
+    -------
+    list of (ZeroShotClassifier, Choice)
+        For each seed the best fitted model, at its best stopping point, and the choice.
     """
     parameters = combinations(grid)
     candidates = [[clone(model).set_params(**chosen) for chosen in parameters] for model in models]
-    if isinstance(models[0], GradientTrainedClassifier):
-        _train_best_on_test(candidates, data, workspace, stages, hooks)
-        curves = [[list(candidate.curve_) for candidate in row] for row in candidates]
-    else:
-        curves = [[[measure(_fitted(candidate, data), data)] for candidate in row] for row in candidates]
-    found = []
-    for row, of_model in zip(candidates, curves, strict=True):
-        number = _best_number(of_model)
-        found.append((row[number], _choice(parameters, of_model, number)))
-    return found
+    images = data.train.X, data.train.y, data.classes
+    runs: list[Callable[[], Run]] = []
+    saved: list[tuple[GradientTrainedClassifier, Path]] = []
+    for row, stage in zip(candidates, stages, strict=True):
+        for c, candidate in enumerate(row):
+            if isinstance(candidate, GradientTrainedClassifier):
+                folder = workspace / f"best-on-test-{candidate.seed}-{c}"
+                watching = [BestOnTest(data, folder), *hooks]
+                runs.append(partial(candidate.fitting, *images, hooks=watching, stage=stage + _counted(c, len(row))))
+                saved.append((candidate, folder))
+            else:
+                candidate.fit(*images)
+    train_together(runs)
+    for trained, folder in saved:
+        _load_weights(trained, folder)
+    return [_best_model(row, parameters, [_curve(candidate, data) for candidate in row]) for row in candidates]
 
 
 def adapt_best_on_test(
@@ -72,83 +114,84 @@ def adapt_best_on_test(
     workspace: Path,
     options: Mapping[str, Any],
 ) -> tuple[AdaptableClassifier, Choice]:
-    """Adapt with every combination, and return the model, of its best round where there are rounds, with the best H on test.
+    """Adapt a model with every combination, and return the best on the test data.
 
-    ``options`` are those of ``adapt`` that are no hyperparameters.
+    Parameters
+    ----------
+    model : AdaptableClassifier
+        A fitted model.
+    data : ZeroShotDataset
+        The data, with test images of seen and unseen classes.
+    images : array-like of shape (m, d)
+        Unlabelled images to adapt to.
+    fixed : mapping
+        Hyperparameters of ``adapt`` with fixed values.
+    grid : mapping of str to sequence
+        Hyperparameters of ``adapt`` to choose, with their values.
+    workspace : Path
+        Folder for the best models of trainings in progress.
+    options : mapping
+        Arguments of ``adapt`` that are not hyperparameters.
+
+    Returns
+    -------
+    (AdaptableClassifier, Choice)
+        The best adapted model, after its best round if it has rounds, and the choice.
     """
     parameters = combinations(grid)
-    adapted: list[AdaptableClassifier] = []
-    curves: list[list[dict[str, Any]]] = []
-    for number, chosen in enumerate(parameters):
+    found: list[AdaptableClassifier] = []
+    curves: list[Curve] = []
+    for c, chosen in enumerate(parameters):
+        arguments = {**options, **fixed, **chosen}
         if isinstance(model, GradientAdaptableClassifier):
-            several = f", {number + 1} of {len(parameters)}" if len(parameters) > 1 else ""
-            run_options = {**options, **fixed, **chosen, "stage": f"adapting{several}"}
-            found = _adapted_best_on_test(model, data, images, workspace / f"best-on-test-{number}", run_options)
-            curves.append(list(found.curve_))
+            arguments["stage"] = "adapting" + _counted(c, len(parameters))
+            adapted = _adapt_by_gradient(model, data, images, workspace / f"best-on-test-{c}", arguments)
+            curves.append(list(adapted.curve_))
+            found.append(adapted)
         else:
-            found = model.adapt(images, data.unseen, **options, **fixed, **chosen)
-            curves.append([measure(found, data)])
-        adapted.append(found)
-    number = _best_number(curves)
-    return adapted[number], _choice(parameters, curves, number)
+            found.append(model.adapt(images, data.unseen, **arguments))
+            curves.append([measure(found[-1], data)])
+    return _best_model(found, parameters, curves)
 
 
-def _train_best_on_test(
-    candidates: Sequence[Sequence[GradientTrainedClassifier]],
-    data: ZeroShotDataset,
-    workspace: Path,
-    stages: Sequence[str],
-    hooks: Sequence[Hook],
-) -> None:
-    """Train all candidates together, and set each to its best point."""
-    numbers = [(m, c) for m, row in enumerate(candidates) for c in range(len(row))]
-    folders = {(m, c): workspace / f"best-on-test-{candidates[m][c].seed}-{c}" for m, c in numbers}
-
-    def trial(m: int, c: int) -> Run:
-        several = f", {c + 1} of {len(candidates[m])}" if len(candidates[m]) > 1 else ""
-        watch = [BestOnTest(data, folders[m, c]), *hooks]
-        train = data.train
-        return candidates[m][c].fitting(train.X, train.y, data.classes, hooks=watch, stage=stages[m] + several)
-
-    train_together([partial(trial, *which) for which in numbers])
-    for (m, c), folder in folders.items():
-        _take_weights(candidates[m][c], folder)
-
-
-def _adapted_best_on_test(
-    model: GradientAdaptableClassifier, data: ZeroShotDataset, images: Any, folder: Path, options: Mapping[str, Any]
+def _adapt_by_gradient(
+    model: GradientAdaptableClassifier, data: ZeroShotDataset, images: Any, folder: Path, arguments: Mapping[str, Any]
 ) -> GradientAdaptableClassifier:
-    hooks = options.get("hooks", ())
-    run = model.adaptation_run(images, data.unseen, **{**options, "hooks": ()})
-    size = run.objective.round_size
-    points = POINTS if size is None else run.optimisation.n_steps // size
-    run.hooks = [BestOnTest(data, folder, points), *hooks]
+    """Adapt a model, evaluate it after every round, and return it after its best round."""
+    run = model.adaptation_run(images, data.unseen, **{**arguments, "hooks": ()})
+    round_size = run.objective.round_size
+    points = POINTS if round_size is None else run.optimisation.n_steps // round_size
+    run.hooks = [BestOnTest(data, folder, points), *arguments.get("hooks", ())]
     train(run)
     adapted: GradientAdaptableClassifier = run.model
-    return _take_weights(adapted, folder)
+    _load_weights(adapted, folder)
+    return adapted
 
 
-def _take_weights(model: Trained, folder: Path) -> Trained:
-    """Set the model to what was saved, with the history of its whole training."""
+def _load_weights(model: GradientTrainedClassifier, folder: Path) -> None:
+    """Set a model to its saved weights; its history of the whole training stays."""
     model._take_arrays(type(model).load(folder)._arrays())
-    return model
 
 
-def _fitted(model: ZeroShotClassifier, data: ZeroShotDataset) -> Any:
-    return model.fit(data.train.X, data.train.y, data.classes)
+def _curve(model: ZeroShotClassifier, data: ZeroShotDataset) -> Curve:
+    return list(model.curve_) if isinstance(model, GradientTrainedClassifier) else [measure(model, data)]
 
 
-def _best_number(curves: Sequence[Sequence[Mapping[str, Any]]]) -> int:
-    return max(range(len(curves)), key=lambda number: _best(curves[number])["H"])
+def _counted(c: int, total: int) -> str:
+    return f", {c + 1} of {total}" if total > 1 else ""
 
 
-def _best(curve: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _best_point(curve: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return max(curve, key=lambda point: point["H"])
 
 
-def _choice(parameters: Sequence[Mapping[str, Any]], curves: Sequence[list[dict[str, Any]]], number: int) -> Choice:
-    settings, point = parameters[number], dict(_best(curves[number]))
+def _best_model(
+    models: Sequence[Method], parameters: Sequence[Mapping[str, Any]], curves: Sequence[Curve]
+) -> tuple[Method, Choice]:
+    """Return the model with the best H, and the choice with its report."""
+    best = max(range(len(models)), key=lambda c: _best_point(curves[c])["H"])
+    settings, point = parameters[best], dict(_best_point(curves[best]))
     tried = [{"settings": dict(chosen), "points": curve} for chosen, curve in zip(parameters, curves, strict=True)]
-    tasks = {"steps": point["steps"]} if "steps" in point else {}
-    report = {"by": BY, "chosen": {**settings, **tasks}, "test": point, "tried": tried}
-    return Choice(settings, None, point.get("steps"), report)
+    steps = {"steps": point["steps"]} if "steps" in point else {}
+    report = {"by": BY, "chosen": {**settings, **steps}, "test": point, "tried": tried}
+    return models[best], Choice(settings, None, point.get("steps"), report)

@@ -1,4 +1,4 @@
-"""The honest choice: hyperparameters, stopping point, seen penalty and calibration by H on validation classes."""
+"""Selection on validation classes: hyperparameters, stopping point, seen penalty and calibration with the best H."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,13 +22,40 @@ def choose_on_validation(
     seed: int = 0,
     hooks: Sequence[Hook] = (),
 ) -> list[Choice]:
-    """Choose for models of several seeds, each for itself on folds of its own; test images take no part.
+    """Choose hyperparameters for models of several seeds, each on its own class folds; test images are not used.
 
     Parameters
     ----------
-    grid : the hyperparameters to choose, with their values; empty: only the rest is chosen.
-    n_folds : see :func:`~sightunseen.selection.folds.class_folds`.
-    seed : of the first model's folds, counted up for the others.
+    models : sequence of ZeroShotClassifier
+        Unfitted models, one per seed.
+    data : ZeroShotDataset
+        The data.
+    grid : mapping of str to sequence
+        The values to choose among. Empty: only seen penalty, stopping point and calibration are chosen.
+    n_folds : int, default=None
+        Number of folds; see :func:`~sightunseen.selection.folds.class_folds`.
+    seed : int, default=0
+        Seed of the folds of the first model; the k-th further model has ``seed + k``.
+    hooks : sequence of Hook, default=()
+        Called during gradient training.
+
+    Returns
+    -------
+    list of Choice
+        The choice for each model.
+
+    Raises
+    ------
+    DataError
+        If the data have too few seen classes or images for a fold.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import ESZSL
+    >>> (choice,) = choose_on_validation([ESZSL()], make_world(World()), {"feature_penalty": [0.1, 10.0]}, n_folds=1)
+    >>> sorted(choice.parameters)
+    ['feature_penalty', 'seen_penalty']
     """
     folds = [class_folds(model, data, n_folds, seed + k) for k, model in enumerate(models)]
     return [best_on_validation(*pair) for pair in zip(search(models, folds, grid, hooks), folds, strict=True)]
@@ -44,12 +71,33 @@ def choose_adaptation_on_validation(
     hooks: Sequence[Hook] = (),
     hold_out: float = 0.0,
 ) -> Choice:
-    """Choose how to adapt a fitted model by rehearsing it: models like it, one a fold, are adapted to validation classes.
+    """Choose the hyperparameters of ``adapt`` for a fitted model.
+
+    The adaptation is rehearsed on class folds: in each fold a model with the same hyperparameters and number of steps is
+    fitted and adapted to the validation classes, which stand in for unseen classes.
 
     Parameters
     ----------
-    fixed, grid, hold_out : see :func:`~sightunseen.selection.search.search_adaptation`.
-    n_folds, seed : see :func:`~sightunseen.selection.folds.class_folds`.
+    model : AdaptableClassifier
+        A fitted model; it is not changed.
+    data : ZeroShotDataset
+        The data it was fitted to.
+    fixed, grid, hold_out
+        See :func:`~sightunseen.selection.search.search_adaptation`.
+    n_folds, seed
+        See :func:`~sightunseen.selection.folds.class_folds`.
+    hooks : sequence of Hook, default=()
+        Called during gradient training.
+
+    Returns
+    -------
+    Choice
+        The chosen hyperparameters of ``adapt``, with a seen penalty and a calibration for the adapted model.
+
+    Raises
+    ------
+    DataError
+        If the data have too few seen classes or images for a fold.
     """
     folds = class_folds(model, data, n_folds, seed)
     rehearsed: list[AdaptableClassifier] = [clone(model) for _ in folds]
@@ -60,15 +108,28 @@ def choose_adaptation_on_validation(
 
 
 def best_on_validation(tried: Tried, folds: Sequence[Fold]) -> Choice:
-    """The combination and stopping point with the best H on validation classes, at its best seen penalty."""
+    """Choose the combination and stopping point with the best H on validation classes, each at its best seen penalty.
+
+    Parameters
+    ----------
+    tried : list of dict
+        What :func:`~sightunseen.selection.search.search` returns for one model.
+    folds : sequence of Fold
+        The class folds, for the report.
+
+    Returns
+    -------
+    Choice
+        The choice, with its report.
+    """
     entry = max(tried, key=lambda entry: best_point(entry)["H_at_best_penalty"])
     settings, point = entry["settings"], best_point(entry)
-    tasks = {"steps": point["steps"]} if "steps" in point else {}
+    steps = {"steps": point["steps"]} if "steps" in point else {}
     report = {
         "by": "H on validation classes",
         "folds": [_sizes(fold) for fold in folds],
         "tried": tried,
-        "chosen": {**settings, **tasks, "seen_penalty": point["best_penalty"]},
+        "chosen": {**settings, **steps, "seen_penalty": point["best_penalty"]},
         "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
         "calibration": point["calibration"],
     }

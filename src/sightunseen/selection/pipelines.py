@@ -1,30 +1,67 @@
-"""A scikit-learn pipeline that ends in a zero-shot method, under the contract that selection and evaluation rely on."""
+"""Adapter that gives a scikit-learn pipeline the interface of a zero-shot method."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from sightunseen.core.calibration import Calibration
-from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.class_table import ClassTable
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods import ZeroShotClassifier
 
 
-class PipelineMethod(BaseEstimator):  # type: ignore[misc]
-    """Transformers and a method as one method.
+def _attribute(name: str) -> Any:
+    """Property that reads and sets an attribute of the pipeline's last step."""
+    return property(lambda self: getattr(self.method, name), lambda self, value: setattr(self.method, name, value))
 
-    A pipeline would drop ``candidates`` on the way to some methods of its last step, so the transformers are applied here and
-    the last step is called directly. Hyperparameters have a pipeline's names, such as ``eszsl__alpha``.
+
+def _on_transformed(name: str) -> Callable[..., Any]:
+    """Method that transforms the images and calls a method of the pipeline's last step."""
+
+    def call(self: "PipelineMethod", X: ArrayLike, *args: Any, **options: Any) -> Any:
+        transformed = self.pipeline[:-1].transform(X) if len(self.pipeline) > 1 else X
+        return getattr(self.method, name)(transformed, *args, **options)
+
+    return call
+
+
+class PipelineMethod(BaseEstimator):  # type: ignore[misc]
+    """Scikit-learn pipeline that ends in a zero-shot method, for selection and evaluation.
+
+    A pipeline does not pass ``candidates`` to all methods of its last step. Therefore the transformers are applied here and
+    the last step is called directly. ``predict``, ``predict_proba``, ``decision_function``, ``score`` and the fitted
+    attributes are those of the last step. Hyperparameters have the names of the pipeline, such as ``eszsl__alpha``.
+
+    Parameters
+    ----------
+    pipeline : sklearn.pipeline.Pipeline
+        Transformers, then a zero-shot method.
+
+    Raises
+    ------
+    SettingsError
+        At first use, if the last step is not a zero-shot method.
     """
+
+    predict = _on_transformed("predict")
+    predict_proba = _on_transformed("predict_proba")
+    decision_function = _on_transformed("decision_function")
+    score = _on_transformed("score")
+    classes_ = _attribute("classes_")
+    seen_classes_ = _attribute("seen_classes_")
+    seen_penalty = _attribute("seen_penalty")
+    temperature_ = _attribute("temperature_")
+    calibration_ = _attribute("calibration_")
+    quick = _attribute("quick")
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
 
     @property
     def method(self) -> ZeroShotClassifier:
-        """The last step."""
+        """The last step of the pipeline."""
         method = self.pipeline[-1]
         if not isinstance(method, ZeroShotClassifier):
             raise SettingsError(f"the pipeline must end in a zero-shot method; it ends in {type(method).__name__}.")
@@ -32,71 +69,59 @@ class PipelineMethod(BaseEstimator):  # type: ignore[misc]
 
     @property
     def search_space(self) -> dict[str, Any]:
-        """The method's own search space, by the names of the pipeline."""
+        """Search space of the method, with the parameter names of the pipeline."""
         name = self.pipeline.steps[-1][0]
         return {f"{name}__{parameter}": values for parameter, values in self.method.search_space.items()}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set hyperparameters of the pipeline, and ``seen_penalty`` of its method."""
+        """Set hyperparameters.
+
+        Parameters
+        ----------
+        **parameters
+            Hyperparameters of the pipeline by its names, or ``seen_penalty`` of the method.
+
+        Returns
+        -------
+        self
+        """
         if "seen_penalty" in parameters:
             self.method.set_params(seen_penalty=parameters.pop("seen_penalty"))
         self.pipeline.set_params(**parameters)
         return self
 
     def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | None = None) -> Self:
-        """Fit the transformers, then the method on what they make of the images."""
+        """Fit the transformers, then the method on the transformed images.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of images of the seen classes.
+        y : array-like of shape (n,)
+            Their labels.
+        classes : ClassTable, default=None
+            Seen and unseen classes.
+
+        Returns
+        -------
+        self
+        """
         transformed = self.pipeline[:-1].fit_transform(X, y) if len(self.pipeline) > 1 else X
         self.method.fit(transformed, y, classes)
         return self
 
     def fit_sharing(self, _shared: dict[str, Any], X: ArrayLike, y: ArrayLike, classes: ClassTable | None = None) -> Self:
-        """Fit; nothing is shared, since the transformers may differ."""
+        """Fit as :meth:`fit` does; nothing is shared between combinations, because the transformers may differ.
+
+        Parameters
+        ----------
+        _shared : dict
+            Intermediate results of earlier fits; not used.
+        X, y, classes
+            See :meth:`fit`.
+
+        Returns
+        -------
+        self
+        """
         return self.fit(X, y, classes)
-
-    def predict(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Labels:
-        """The best class of each image, (n,)."""
-        return self.method.predict(self._transformed(X), candidates)
-
-    def predict_proba(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Any:
-        """Probabilities of the candidates, (n, c)."""
-        return self.method.predict_proba(self._transformed(X), candidates)
-
-    def decision_function(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Any:
-        """Scores of the candidates, (n, c)."""
-        return self.method.decision_function(self._transformed(X), candidates)
-
-    def score(self, X: ArrayLike, y: ArrayLike, candidates: ArrayLike | str | None = None) -> float:
-        """Per-class accuracy."""
-        return self.method.score(self._transformed(X), y, candidates)
-
-    @property
-    def classes_(self) -> Labels:
-        """All labels that can be predicted."""
-        return self.method.classes_
-
-    @property
-    def seen_classes_(self) -> Labels:
-        """The labels with training images."""
-        return self.method.seen_classes_
-
-    @property
-    def seen_penalty(self) -> float:
-        """Of the method."""
-        return self.method.seen_penalty
-
-    @property
-    def temperature_(self) -> float:
-        """Of the method's probabilities."""
-        return self.method.temperature_
-
-    @property
-    def calibration_(self) -> Calibration | None:
-        """Of the method."""
-        return self.method.calibration_
-
-    @calibration_.setter
-    def calibration_(self, calibration: Calibration | None) -> None:
-        self.method.calibration_ = calibration
-
-    def _transformed(self, X: ArrayLike) -> Any:
-        return self.pipeline[:-1].transform(X) if len(self.pipeline) > 1 else X

@@ -1,6 +1,6 @@
-"""Trying hyperparameters: fit or adapt with every combination on every class fold, and measure it there."""
+"""Grid search on class folds: fit or adapt with every combination of hyperparameters, and evaluate it on every fold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,20 +14,34 @@ from sightunseen.selection.choice import Choice, Grid, Tried, combinations
 from sightunseen.selection.evaluation import measure
 from sightunseen.training import Hook, Run, Training, train_together
 
-POINTS = 10  # stopping points, evenly spaced along training, at which a gradient-trained model is measured
+POINTS = 10  # stopping points, evenly spaced along training, at which a gradient-trained model is evaluated
 
-Curve = list[dict[str, Any]]  # what was measured, a point each
+Curve = list[dict[str, Any]]  # measurements, one entry per stopping point; a closed-form method has one
 
 
 class Measurements(Hook):
-    """Measure the model on a fold, or on test data, at evenly spaced points along training."""
+    """Evaluate a model at evenly spaced points along training.
+
+    Parameters
+    ----------
+    data : Fold or ZeroShotDataset
+        What to evaluate on.
+    points : int, default=10
+        Number of points.
+    """
 
     def __init__(self, data: Fold | ZeroShotDataset, points: int = POINTS) -> None:
         self.data = data
         self.points = points
 
     def on_chunk(self, training: Training) -> None:
-        """Note the steps done, loss, T1, U, S, H, AUSUC, and the seen penalty at which H is best, with that H."""
+        """Append steps, loss and the numbers of :func:`measure` to the training's curve, if a point has been reached.
+
+        Parameters
+        ----------
+        training : Training
+            The training in progress.
+        """
         every = training.optimisation.n_steps / self.points
         due = int(training.steps_done / every) > int(training.steps_before / every)
         if not due and not training.finished:
@@ -39,46 +53,68 @@ class Measurements(Hook):
 def search(
     models: Sequence[ZeroShotClassifier], folds: Sequence[Sequence[Fold]], grid: Grid, hooks: Sequence[Hook] = ()
 ) -> list[Tried]:
-    """Measure models of several seeds with every combination of the grid on each of their own folds; means over the folds."""
+    """Fit and evaluate every combination of a grid on class folds.
+
+    Parameters
+    ----------
+    models : sequence of ZeroShotClassifier
+        Unfitted models, one per seed.
+    folds : sequence of sequence of Fold
+        The class folds of each model.
+    grid : mapping of str to sequence
+        The values to choose among.
+    hooks : sequence of Hook, default=()
+        Called during gradient training.
+
+    Returns
+    -------
+    list of list of dict
+        For each model and combination the ``settings`` and the ``points``: measurements at each stopping point, averaged
+        over the folds.
+    """
+    parameters = combinations(grid)
     if isinstance(models[0], GradientTrainedClassifier):
-        curves = _gradient_trained_curves(models, folds, combinations(grid), hooks)
+        curves = _gradient_trained_curves(models, folds, parameters, hooks)
     else:
-        curves = [_closed_form_curves(model, own, combinations(grid)) for model, own in zip(models, folds, strict=True)]
-    return [_tried(combinations(grid), of_model) for of_model in curves]
+        curves = [_closed_form_curves(model, own, parameters) for model, own in zip(models, folds, strict=True)]
+    return [_tried(parameters, of_model) for of_model in curves]
 
 
-def _closed_form_curves(model: Any, folds: Sequence[Fold], grid: Sequence[Mapping[str, Any]]) -> list[list[Curve]]:
-    """A curve of a single point for every combination and fold."""
-    curves: list[list[Curve]] = [[] for _ in grid]
-    for fold in folds:
+def _closed_form_curves(model: Any, folds: Sequence[Fold], parameters: Sequence[Mapping[str, Any]]) -> list[list[Curve]]:
+    """Fit and evaluate every combination on every fold; a curve of a single point each."""
+    curves = _empty_curves(parameters, folds)
+    for k, fold in enumerate(folds):
         shared: dict[str, Any] = {}
-        for parameters, curve in zip(grid, curves, strict=True):
-            candidate = clone(model).set_params(**parameters)
+        for c, chosen in enumerate(parameters):
+            candidate = clone(model).set_params(**chosen)
             candidate.fit_sharing(shared, fold.train.X, fold.train.y, fold.classes)
-            curve.append([measure(candidate, fold)])
+            curves[c][k].append(measure(candidate, fold))
     return curves
 
 
 def _gradient_trained_curves(
-    models: Sequence[GradientTrainedClassifier],
-    folds: Sequence[Sequence[Fold]],
-    grid: Sequence[Mapping[str, Any]],
-    hooks: Sequence[Hook],
+    models: Sequence[Any], folds: Sequence[Sequence[Fold]], parameters: Sequence[Mapping[str, Any]], hooks: Sequence[Hook]
 ) -> list[list[list[Curve]]]:
-    """A curve for every model, combination and fold. All of them are trained together, which engines make use of."""
-    curves: list[list[list[Curve]]] = [[[[] for _ in own] for _ in grid] for own in folds]
-
-    def trial(m: int, k: int, c: int) -> Run:
-        fold = folds[m][k]
-        stage = f"validation {c + 1} of {len(grid)}, fold {k + 1} of {len(folds[m])}" + of_seed(models, m)
-        candidate: GradientTrainedClassifier = clone(models[m]).set_params(**grid[c])
-        watch = [Measurements(fold), *hooks]
-        run = candidate.fitting(fold.train.X, fold.train.y, fold.classes, hooks=watch, stage=stage)
-        return replace(run, finish=lambda training: curves[m][c][k].extend(training.curve))  # all that is needed of it
-
-    trials = [(m, k, c) for m, own in enumerate(folds) for k in range(len(own)) for c in range(len(grid))]
-    train_together([partial(trial, *which) for which in trials])
+    """Train every model with every combination on every fold, as many together as an engine takes; a curve each."""
+    curves = [_empty_curves(parameters, own) for own in folds]
+    runs: list[Callable[[], Run]] = []
+    for m, model in enumerate(models):
+        for k, fold in enumerate(folds[m]):
+            for c, chosen in enumerate(parameters):
+                stage = f"validation {c + 1} of {len(parameters)}, fold {k + 1} of {len(folds[m])}" + of_seed(models, m)
+                runs.append(partial(_validation_run, model, chosen, fold, hooks, stage, curves[m][c][k]))
+    train_together(runs)
     return curves
+
+
+def _validation_run(
+    model: GradientTrainedClassifier, chosen: Mapping[str, Any], fold: Fold, hooks: Sequence[Hook], stage: str, curve: Curve
+) -> Run:
+    """Prepare the training of one combination on one fold; its measurements are added to ``curve``."""
+    candidate: GradientTrainedClassifier = clone(model).set_params(**chosen)
+    watching = [Measurements(fold), *hooks]
+    run = candidate.fitting(fold.train.X, fold.train.y, fold.classes, hooks=watching, stage=stage)
+    return replace(run, finish=lambda training: curve.extend(training.curve))  # the fitted model is not needed
 
 
 def search_adaptation(
@@ -89,42 +125,58 @@ def search_adaptation(
     hooks: Sequence[Hook] = (),
     hold_out: float = 0.0,
 ) -> Tried:
-    """Adapt the model of each fold to its validation images with every combination, and measure it; means over the folds.
+    """Adapt the model of each fold to its validation classes with every combination, and evaluate it.
 
     Parameters
     ----------
-    models, folds : one model a fold, fitted to its training images.
-    fixed, grid : the hyperparameters of ``adapt`` that are given, and those to choose.
-    hold_out : the share of the validation classes' images that is measured on instead of adapted to; 0: all are both.
+    models : sequence of AdaptableClassifier
+        One model per fold, fitted to the training images of the fold.
+    folds : sequence of Fold
+        The class folds.
+    fixed : mapping
+        Hyperparameters of ``adapt`` with fixed values.
+    grid : mapping of str to sequence
+        Hyperparameters of ``adapt`` to choose, with their values.
+    hooks : sequence of Hook, default=()
+        Called during gradient training.
+    hold_out : float, default=0.0
+        Share of the images of validation classes that is evaluated on instead of adapted to. 0: all images are used for
+        both.
+
+    Returns
+    -------
+    list of dict
+        For each combination the ``settings`` and one entry in ``points``: measurements, averaged over the folds.
     """
-    curves: list[list[Curve]] = [[[] for _ in folds] for _ in combinations(grid)]
-    pairs = [apart(fold, hold_out) for fold in folds]  # adapted to, measured on
-    trials = [(k, c) for k in range(len(folds)) for c in range(len(curves))]
+    parameters = combinations(grid)
+    curves = _empty_curves(parameters, folds)
+    runs: list[Callable[[], Run]] = []
+    for k, (model, fold) in enumerate(zip(models, folds, strict=True)):
+        adapted_to, measured_on = apart(fold, hold_out)
+        for c, chosen in enumerate(parameters):
+            options = {"candidates": fold.unseen, "X_seen": fold.train.X, "y_seen": fold.train.y, **fixed, **chosen}
+            if isinstance(model, GradientAdaptableClassifier):
+                stage = f"rehearsal {c + 1} of {len(parameters)}, fold {k + 1} of {len(folds)}"
+                options |= {"hooks": hooks, "stage": stage}
+                runs.append(partial(_adaptation_run, model, adapted_to, measured_on, options, curves[c][k]))
+            else:
+                adapted = model.adapt(adapted_to.test_unseen.X, **options)
+                curves[c][k].append(measure(adapted, measured_on))
+    train_together(runs)
+    return _tried(parameters, curves)
 
-    def options(k: int, c: int) -> dict[str, Any]:
-        train = folds[k].train
-        return {"X_seen": train.X, "y_seen": train.y, **fixed, **combinations(grid)[c]}
 
-    def rehearsal(k: int, c: int) -> Run:
-        model, (adapted_to, measured_on) = models[k], pairs[k]
-        assert isinstance(model, GradientAdaptableClassifier)
-        stage = f"rehearsal {c + 1} of {len(curves)}, fold {k + 1} of {len(folds)}"
-        run = model.adaptation_run(adapted_to.test_unseen.X, folds[k].unseen, hooks=hooks, stage=stage, **options(k, c))
+def _adaptation_run(
+    model: GradientAdaptableClassifier, adapted_to: Fold, measured_on: Fold, options: Mapping[str, Any], curve: Curve
+) -> Run:
+    """Prepare the adaptation of one combination on one fold; its measurement is added to ``curve``."""
+    run = model.adaptation_run(adapted_to.test_unseen.X, **options)
 
-        def finish(training: Training) -> None:
-            run.finish(training)
-            curves[c][k].append(measure(run.model, measured_on))
+    def finish(training: Training) -> None:
+        run.finish(training)
+        curve.append(measure(run.model, measured_on))
 
-        return replace(run, finish=finish)
-
-    if isinstance(models[0], GradientAdaptableClassifier):
-        train_together([partial(rehearsal, *which) for which in trials])
-    else:
-        for k, c in trials:
-            adapted_to, measured_on = pairs[k]
-            adapted = models[k].adapt(adapted_to.test_unseen.X, folds[k].unseen, **options(k, c))
-            curves[c][k].append(measure(adapted, measured_on))
-    return _tried(combinations(grid), curves)
+    return replace(run, finish=finish)
 
 
 def fit_chosen(
@@ -134,46 +186,73 @@ def fit_chosen(
     stages: Sequence[str],
     hooks: Sequence[Hook] = (),
 ) -> None:
-    """Fit every model as was chosen for it, each on its data; gradient-trained ones are trained together."""
-    for model, choice in zip(models, choices, strict=True):
+    """Fit models with their chosen hyperparameters, in place; gradient-trained ones are trained together.
+
+    Parameters
+    ----------
+    models : sequence of ZeroShotClassifier
+        Unfitted models.
+    choices : sequence of Choice
+        The choice for each model.
+    data : sequence of Fold or ZeroShotDataset
+        The data of each model.
+    stages : sequence of str
+        Name of each training, for progress messages.
+    hooks : sequence of Hook, default=()
+        Called during gradient training.
+    """
+    runs: list[Callable[[], Run]] = []
+    for model, choice, part, stage in zip(models, choices, data, stages, strict=True):
         model.set_params(**choice.parameters)
-
-    def prepared(m: int) -> Run:
-        model, train = models[m], data[m].train
-        assert isinstance(model, GradientTrainedClassifier)
-        stop_after = choices[m].stop_after
-        return model.fitting(train.X, train.y, data[m].classes, hooks=hooks, stage=stages[m], stop_after=stop_after)
-
-    if isinstance(models[0], GradientTrainedClassifier):
-        train_together([partial(prepared, m) for m in range(len(models))])
-    else:
-        for model, part in zip(models, data, strict=True):
-            model.fit(part.train.X, part.train.y, part.classes)
+        images = part.train.X, part.train.y, part.classes
+        if isinstance(model, GradientTrainedClassifier):
+            runs.append(partial(model.fitting, *images, hooks=hooks, stage=stage, stop_after=choice.stop_after))
+        else:
+            model.fit(*images)
+    train_together(runs)
     for model, choice in zip(models, choices, strict=True):
         model.calibration_ = choice.calibration
 
 
 def of_seed(models: Sequence[Any], m: int) -> str:
-    """The part of a stage's name that tells several seeds apart; empty for one."""
+    """Suffix of a stage's name that distinguishes several seeds.
+
+    Parameters
+    ----------
+    models : sequence of ZeroShotClassifier
+        Models of all seeds.
+    m : int
+        Index of the model.
+
+    Returns
+    -------
+    str
+        The suffix; empty for a single model.
+    """
     return f", seed {getattr(models[m], 'seed', m)}" if len(models) > 1 else ""
 
 
-def _tried(grid: Sequence[Mapping[str, Any]], curves: Sequence[Sequence[Curve]]) -> Tried:
-    return [{"settings": dict(settings), "points": _means(curve)} for settings, curve in zip(grid, curves, strict=True)]
+def _empty_curves(parameters: Sequence[Mapping[str, Any]], folds: Sequence[Fold]) -> list[list[Curve]]:
+    """Make an empty curve per combination and fold."""
+    return [[[] for _ in folds] for _ in parameters]
+
+
+def _tried(parameters: Sequence[Mapping[str, Any]], curves: Sequence[Sequence[Curve]]) -> Tried:
+    return [{"settings": dict(chosen), "points": _means(curve)} for chosen, curve in zip(parameters, curves, strict=True)]
 
 
 def _means(curves: Sequence[Curve]) -> Curve:
-    """The mean of every number over folds, point by point."""
+    """Average the measurements of the folds, point by point."""
     found = []
     for points in zip(*curves, strict=True):
         mean = _mean(points)
-        whole = {"steps": points[0]["steps"]} if "steps" in mean else {}
-        found.append({**mean, **whole, "H_of_folds": [point["H_at_best_penalty"] for point in points]})
+        steps = {"steps": points[0]["steps"]} if "steps" in mean else {}  # stays an integer
+        found.append({**mean, **steps, "H_of_folds": [point["H_at_best_penalty"] for point in points]})
     return found
 
 
 def _mean(values: Sequence[Any]) -> Any:
-    """The mean of numbers, or of each number in a mapping; None where one of them is."""
+    """Mean of numbers, or of each number in a mapping; None if one of them is None."""
     if isinstance(values[0], Mapping):
         return {name: _mean([value[name] for value in values]) for name in values[0]}
     return None if any(value is None for value in values) else float(np.mean(values))

@@ -1,4 +1,4 @@
-"""``ZeroShotSearchCV``: scikit-learn's ``GridSearchCV`` over class folds."""
+"""``ZeroShotSearchCV``: ``GridSearchCV`` of scikit-learn on class folds."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
@@ -20,30 +21,29 @@ from sightunseen.selection.on_validation import best_on_validation, choose_adapt
 from sightunseen.selection.pipelines import PipelineMethod
 from sightunseen.selection.search import fit_chosen, search
 
-Floats = NDArray[np.float32]
-
 
 class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Choose hyperparameters on class folds, then fit on all images: ``GridSearchCV`` for zero-shot estimators.
 
-    In every fold some seen classes are held out and stand in for unseen ones, and a fifth of each other class's images is
-    held out to measure the seen side. Chosen together, by the harmonic mean H of both sides: the hyperparameters, the seen
-    penalty (calibrated stacking), the stopping point of gradient training, the temperature of the probabilities and the
-    threshold of open-set rejection. It is the selection of ``sightunseen train``.
+    In every fold, validation classes stand in for unseen classes, and a fifth of the images of each other class is held out
+    to measure the accuracy on seen classes. The harmonic mean H of the two accuracies selects the hyperparameters, the seen
+    penalty (calibrated stacking; Chao et al., ECCV 2016) and the stopping point of gradient training. The temperature of the
+    probabilities and the threshold of open-set rejection are fitted on the same folds. ``sightunseen train`` makes the same
+    selection.
 
     Parameters
     ----------
     estimator : ZeroShotClassifier or Pipeline
         An unfitted method, or a scikit-learn pipeline that ends in one.
     param_grid : mapping of str to sequence, default=None
-        The values to choose among. None: the method's own search space; ``{}``: the hyperparameters as they are.
+        The values to choose among. None: the search space of the method; ``{}``: hyperparameters stay as they are.
     cv : int or iterable of (training labels, validation labels), default=None
-        The number of folds to draw, or the folds themselves. None: one for a gradient-trained method; for any other as many
-        as have 50 validation classes together, and five at most.
+        Number of folds to draw, or the folds themselves. None: one for a gradient-trained method; for any other method as
+        many as give 50 validation classes in total, at most five.
     refit : bool, default=True
-        Fit ``best_estimator_`` on all images.
+        Whether to fit ``best_estimator_`` on all images.
     seed : int, default=0
-        Of the folds and the images held out.
+        Seed of the folds and of the held-out images.
 
     Attributes
     ----------
@@ -52,12 +52,17 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     best_score_ : float
         H on validation classes, between 0 and 1.
     best_index_ : int
-        The row of ``cv_results_`` that was chosen.
-    best_estimator_ : the estimator, fitted on all images with what was chosen, and calibrated.
+        Row of the chosen combination in ``cv_results_``.
+    best_estimator_ : ZeroShotClassifier or Pipeline
+        The estimator, fitted on all images with the chosen hyperparameters, and calibrated. Only if ``refit`` is True.
     choice_ : Choice
-        All that was chosen, with the report that a run record keeps.
+        Hyperparameters, seen penalty, stopping point and calibration, with the report for a run record.
     cv_results_ : dict of arrays
-        A row a combination, as in scikit-learn; ``T1`` and ``H`` are on validation classes, between 0 and 1.
+        One row per combination, as in scikit-learn; ``T1`` and ``H`` are measured on validation classes, between 0 and 1.
+    n_folds_ : int or None
+        Number of folds asked for; None: the default.
+    classes_ : ndarray of shape (c,)
+        All labels that can be predicted, sorted.
 
     Examples
     --------
@@ -87,27 +92,34 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike]) -> Self:
-        """Choose on class folds of these images, then fit on all of them.
+        """Choose hyperparameters on class folds of these images, then fit on all of them.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Features of images of the seen classes, at least 4 of them.
+            Features of images of the seen classes. At least 4 classes are needed.
         y : array-like of shape (n,)
             Their labels.
         classes : ClassTable or mapping of label to vector
-            Of seen and unseen classes.
+            Seen and unseen classes.
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        SettingsError
+            If the estimator is not a zero-shot method and not a pipeline that ends in one, or if ``cv`` is empty.
+        DataError
+            If the data have too few seen classes or images for a fold.
         """
         n_folds, pairs = _folds(self.cv)
         self._data = ZeroShotDataset.from_arrays(X, y, ClassTable.of(classes), validation=pairs)
         self.n_folds_ = n_folds
         model = _as_model(clone(self.estimator))
         folds = class_folds(model, self._data, n_folds, self.seed)
-        tried = search([model], [folds], self._grid(model))[0]
+        (tried,) = search([model], [folds], search_space(model.search_space, {}, self.param_grid))
         self.choice_ = best_on_validation(tried, folds)
         self.cv_results_ = _results(tried)
         self.best_index_ = [entry["settings"] for entry in tried].index(self.choice_.settings)
@@ -115,7 +127,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.best_score_ = float(self.cv_results_["mean_test_H"][self.best_index_])
         if self.refit:
             fit_chosen([model], [self.choice_], [self._data], ["training"])
-            self.best_estimator_ = _as_estimator(model)
+            self.best_estimator_ = model.pipeline if isinstance(model, PipelineMethod) else model
         return self
 
     def adapt(
@@ -129,27 +141,32 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Any:
         """Adapt the best estimator to unlabelled images of unseen classes, as ``sightunseen adapt`` does.
 
-        How is chosen by a rehearsal on the class folds; the adapted model comes with a seen penalty and a calibration of its
-        own. This search is left as it is.
+        The hyperparameters of ``adapt`` are chosen by rehearsing the adaptation on the class folds. The adapted model has its
+        own seen penalty and calibration. This search is not changed.
 
         Parameters
         ----------
         X_unlabelled : array-like of shape (m, d)
-            Images without labels.
-        candidates : labels or "unseen", default="unseen"
-            The classes they are of.
-        param_grid : mapping, default=None
-            The hyperparameters of ``adapt`` to choose among; None: the method's own.
+            Features of images without labels.
+        candidates : array-like of labels or "unseen", default="unseen"
+            The classes that the images belong to.
+        param_grid : mapping of str to sequence, default=None
+            Hyperparameters of ``adapt`` to choose, with their values. None: the search space of the method.
         hold_out : float, default=0.0
-            The share of validation images that the rehearsal measures on instead of adapting to. 0.5 where the model will
-            be used on other images than these.
+            Share of the validation images that is evaluated on instead of adapted to. Use 0.5 if the model will predict
+            other images than those it is adapted to.
         **parameters
-            Hyperparameters of ``adapt`` that are fixed.
+            Hyperparameters of ``adapt`` with fixed values.
 
         Returns
         -------
         ZeroShotClassifier
             The adapted model.
+
+        Raises
+        ------
+        SettingsError
+            If the method cannot be adapted, or if this search is a copy without its training images.
         """
         check_is_fitted(self, "best_estimator_")
         model = self.best_estimator_
@@ -163,30 +180,74 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         adapted.calibration_ = choice.calibration
         return adapted
 
-    # -- the best estimator's methods ----------------------------------------------------------------------------------
-
     @property
     def classes_(self) -> Labels:
-        """All labels that can be predicted, sorted."""
+        """All labels that the best estimator can predict, sorted."""
         return self._model.classes_
 
     def predict(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Labels:
-        """The best class of each image: (n, d) -> (n,); ``candidates`` as for every method."""
+        """Predict the best class of each image with the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the images.
+        candidates : array-like of labels, "seen", "unseen", "all" or None, default=None
+            The classes to choose among. None: all classes.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Predicted labels.
+        """
         return self._model.predict(X, candidates)
 
     def predict_proba(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
-        """Calibrated probabilities of the candidates, (n, c)."""
+        """Calibrated probabilities of the candidates.
+
+        Parameters
+        ----------
+        X, candidates
+            See :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+            Probabilities, one column per candidate.
+        """
         return self._model.predict_proba(X, candidates)
 
     def decision_function(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
-        """Scores of the candidates, (n, c)."""
+        """Scores of the candidates.
+
+        Parameters
+        ----------
+        X, candidates
+            See :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+            Scores, one column per candidate; for two classes and no ``candidates`` of shape (n,), as in scikit-learn.
+        """
         return self._model.decision_function(X, candidates)
 
     def score(self, X: ArrayLike, y: ArrayLike, candidates: ArrayLike | str | None = None) -> float:
-        """Per-class accuracy."""
-        return self._model.score(X, y, candidates)
+        """Per-class accuracy of the best estimator.
 
-    # -- inside --------------------------------------------------------------------------------------------------------
+        Parameters
+        ----------
+        X, candidates
+            See :meth:`predict`.
+        y : array-like of shape (n,)
+            True labels.
+
+        Returns
+        -------
+        float
+            The accuracy, between 0 and 1.
+        """
+        return self._model.score(X, y, candidates)
 
     @property
     def _model(self) -> "ZeroShotClassifier | PipelineMethod":
@@ -194,12 +255,9 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         model: ZeroShotClassifier | PipelineMethod = _as_model(self.best_estimator_)
         return model
 
-    def _grid(self, model: Any) -> dict[str, list[Any]]:
-        return search_space(model.search_space, {}, self.param_grid)
-
     def _training_data(self) -> ZeroShotDataset:
         if self.__dict__.get("_data") is None:
-            raise SettingsError("a copy of a search does not carry its training images, which adapting needs. Fit it again.")
+            raise SettingsError("this copy of a search has no training images, and adapting needs them. Fit it again.")
         return self._data
 
     def __getstate__(self) -> dict[str, Any]:
@@ -207,7 +265,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _folds(cv: Any) -> tuple[int | None, tuple[tuple[Labels, Labels], ...]]:
-    """The number of folds, None for the default, and the folds that are given."""
+    """Number of folds (None: the default), and the folds that are given."""
     if cv is None or isinstance(cv, int):
         return cv, ()
     pairs = tuple((np.asarray(train), np.asarray(held)) for train, held in cv)
@@ -226,12 +284,8 @@ def _as_model(estimator: Any) -> Any:
     return estimator
 
 
-def _as_estimator(model: Any) -> Any:
-    return model.pipeline if isinstance(model, PipelineMethod) else model
-
-
 def _results(tried: Tried) -> dict[str, Any]:
-    """What was tried as scikit-learn's ``cv_results_``, accuracies between 0 and 1."""
+    """Format the combinations as ``cv_results_`` of scikit-learn, with accuracies between 0 and 1."""
     settings, points = [entry["settings"] for entry in tried], [best_point(entry) for entry in tried]
     by_fold = np.array([point["H_of_folds"] for point in points]) / 100  # (combinations, folds)
     mean = np.array([point["H_at_best_penalty"] for point in points]) / 100

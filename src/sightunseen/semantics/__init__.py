@@ -1,1 +1,1 @@
-"""Class vectors: from what users have to what a generator reads."""
+"""Class vectors: text encoders, class descriptions and the scaling of attributes."""

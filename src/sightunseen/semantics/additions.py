@@ -1,4 +1,4 @@
-"""Classes added later, by a sentence or by attribute values: vectors in the space of those that are there."""
+"""Vectors of new classes, from a description or attribute values, in the space of an existing class table."""
 
 import warnings
 from collections.abc import Mapping
@@ -13,10 +13,43 @@ from sightunseen.semantics.text import Encoder, open_encoder
 
 
 def describe_like(table: ClassTable, new: ClassDescriptions, encoder: Encoder | None = None) -> ClassTable:
-    """New classes in the space of a table's vectors in use; the table's own encoder is opened unless it is given."""
+    """Build a class table of new classes with the kind of vectors that an existing table uses.
+
+    Missing attributes are replaced by the means of the existing table, with a warning.
+
+    Parameters
+    ----------
+    table : ClassTable
+        The existing table.
+    new : ClassDescriptions
+        Names of the new classes with attributes or descriptions, whichever the table uses.
+    encoder : Encoder, optional
+        Text encoder of the table. The default is to open it by name.
+
+    Returns
+    -------
+    ClassTable
+        The new classes.
+
+    Raises
+    ------
+    DataError
+        If attributes or descriptions are missing, unknown or of another number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sightunseen import ClassTable
+    >>> table = ClassTable(["owl", "horse"], [[2, 2], [4, 0]], attribute_names=["legs", "wings"])
+    >>> new = ClassDescriptions(("bee",), ("wings", "legs"), np.array([[4.0, 6.0]]))
+    >>> describe_like(table, new).vectors
+    array([[6., 4.]])
+    """
     kind, _, named = table.use.partition(":")
     if kind == "one-hot":
-        raise DataError("the classes are told apart by number alone (no class table was given), so no class can be described.")
+        raise DataError(
+            "class vectors are one-hot (no class table was given), so new classes cannot be described. Train with a table."
+        )
     if kind not in ENCODED:
         if new.descriptions is not None and new.values is not None:
             warnings.warn(f"descriptions are not used: the classes are known by '{table.use}'.", stacklevel=2)
@@ -26,17 +59,37 @@ def describe_like(table: ClassTable, new: ClassDescriptions, encoder: Encoder | 
             raise DataError(f"the classes are known by '{table.use}': give a description, not attributes.")
         warnings.warn(f"attributes are not used: the classes are known by '{table.use}'.", stacklevel=2)
     encode = encoder or open_encoder(named)
-    split = table.vectors.shape[1] - encode.size  # attributes before it, text after it
+    split = table.vectors.shape[1] - encode.size  # index of the first text dimension
     texts = np.asarray(encode(texts_of(new)), dtype=np.float64)
     if split < 0 or (kind != "both" and split > 0):
-        raise DataError(f"'{table.use}' has {table.vectors.shape[1]} numbers a class, {encode.name} makes {encode.size}.")
+        raise DataError(f"'{table.use}' has {table.vectors.shape[1]} numbers per class, {encode.name} makes {encode.size}.")
     if kind == "both":
         texts = np.hstack([_completed(table, new, split), texts * np.linalg.norm(table.vectors[0, split:])])
     return ClassTable(new.labels, {table.use: texts}, table.attribute_names)
 
 
 def vector_for(model_or_table: Any, description: str | None = None, attributes: Mapping[str, float] | None = None) -> Vectors:
-    """The vector (a,) of one new class, from a sentence or from ``{attribute: value}``, among those of a model or table."""
+    """Compute the vector of one new class.
+
+    Parameters
+    ----------
+    model_or_table : fitted method or ClassTable
+        Defines the kind of vectors.
+    description : str, optional
+        Description of the class.
+    attributes : dict of str to float, optional
+        Attribute values by name.
+
+    Returns
+    -------
+    ndarray of shape (a,)
+        The class vector.
+
+    Raises
+    ------
+    DataError
+        If the description or the attributes that the table uses are missing or unknown.
+    """
     table: ClassTable = getattr(model_or_table, "table_", model_or_table)
     if not (description or "").strip() and table.use.partition(":")[0] in ENCODED:
         raise DataError(f"the classes are known by '{table.use}': give a description.")
@@ -50,11 +103,11 @@ def vector_for(model_or_table: Any, description: str | None = None, attributes: 
 
 
 def _completed(table: ClassTable, new: ClassDescriptions, size: int) -> Vectors:
-    """The attributes of new classes in the table's order (c, size); one not given is filled with the table's mean."""
+    """Attributes of new classes in the table's order, (c, size); missing ones are replaced by the table's means."""
     own = None if table.attribute_names is None else table.attribute_names[:size]
     if new.values is None:
         known = f", such as {', '.join(own[:3])}" if own else ""
-        raise DataError(f"the classes are known by '{table.use}': give attributes{known}. Text alone does not do.")
+        raise DataError(f"the classes are known by '{table.use}': give attributes{known}. A description alone is not enough.")
     if new.attribute_names is None or own is None:
         if (own is None and new.attribute_names is not None) or new.values.shape[1] != size:
             found = f"{new.values.shape[1]} {'without' if new.attribute_names is None else 'with'} names"
@@ -70,4 +123,4 @@ def _completed(table: ClassTable, new: ClassDescriptions, size: int) -> Vectors:
         given = np.full((len(new.labels), size), np.nan)
         given[:, [own.index(name) for name in new.attribute_names]] = new.values
     means = table.vectors[:, :size].mean(axis=0)
-    return filled(given, means, "attribute values not given", "over the classes that are there")
+    return filled(given, means, "attribute values not given", "over the existing classes")

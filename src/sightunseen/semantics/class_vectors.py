@@ -1,4 +1,4 @@
-"""Class vectors as a generator likes them."""
+"""Scaling and concatenation of class vectors."""
 
 import math
 import re
@@ -12,26 +12,53 @@ from numpy.typing import NDArray
 from sightunseen.core.class_table import ClassTable, Vectors
 from sightunseen.core.errors import DataError, SettingsError
 
-# What tells units apart. Within one unit sizes of attributes follow each other closely, also where rare ones are small: in
-# the benchmarks the next larger one is at most 1.7 times as large, and the largest 8 times the middle one.
+# Ratios of the largest absolute values of attributes that indicate different units: between neighbours in sorted order, and
+# between the largest and the median. In the benchmarks, within one unit, they are at most 1.7 and 8.
 GAP, SPREAD = 10.0, 30.0
-TEXT = re.compile(r"text (\d+)")  # the names of the dimensions of a text beside attributes
+TEXT = re.compile(r"text (\d+)")  # names of text dimensions that follow attributes
 
 
 @dataclass(frozen=True)
 class AttributeScaling:
-    """(v - shift) * factor, so that attributes in different units count alike; nothing where they share one.
+    """Scaling ``(v - shift) * factor`` of attributes in different units; the identity if they share one unit.
 
-    Every attribute is divided by its largest size. One far from zero, such as a year, is first counted from nearer by, so
-    that its values reach from half of that size to the whole.
+    Every attribute is divided by its largest absolute value. An attribute far from zero, such as a year, is shifted first,
+    so that its scaled values range from 0.5 to 1.
+
+    Parameters
+    ----------
+    shift : ndarray of shape (a,), optional
+        Shift of each attribute; None for the identity.
+    factor : ndarray of shape (a,), optional
+        Factor of each attribute; None for the identity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weights_and_legs = np.array([[5000.0, 4.0], [2500.0, 2.0], [0.0, 0.0]])
+    >>> AttributeScaling.of_attributes(weights_and_legs)(weights_and_legs)
+    array([[1. , 1. ],
+           [0.5, 0.5],
+           [0. , 0. ]])
     """
 
-    shift: Vectors | None = None  # (a,)
-    factor: Vectors | None = None  # (a,)
+    shift: Vectors | None = None
+    factor: Vectors | None = None
 
     @classmethod
     def learned(cls, table: ClassTable) -> "AttributeScaling":
-        """The scaling for the vectors in use; the dimensions of a text are left alone."""
+        """Derive the scaling from the vectors in use of a class table; text dimensions are not scaled.
+
+        Parameters
+        ----------
+        table : ClassTable
+            The class table.
+
+        Returns
+        -------
+        AttributeScaling
+            The scaling.
+        """
         count = attribute_count(table)
         found = cls.of_attributes(table.vectors[:, :count])
         if found.shift is None or found.factor is None:
@@ -41,36 +68,47 @@ class AttributeScaling:
 
     @classmethod
     def of_attributes(cls, attributes: Vectors) -> "AttributeScaling":
-        """The scaling for attributes (c, a); classes with NaN or infinite ones are passed over."""
+        """Derive the scaling from attributes.
+
+        Parameters
+        ----------
+        attributes : ndarray of shape (c, a)
+            Attributes; classes with NaN or infinite values are ignored.
+
+        Returns
+        -------
+        AttributeScaling
+            The scaling.
+        """
         known = attributes[np.isfinite(attributes).all(axis=1)]
         if not known.size or not differ_in_unit(known):
             return cls()
         low, high = known.min(axis=0), known.max(axis=0)
         size, span = np.maximum(np.abs(low), np.abs(high)), high - low
-        far = (span < size / 2) & ~np.isclose(low, high, rtol=1e-3, atol=0)  # what never varies has nothing to show
+        far = (span < size / 2) & ~np.isclose(low, high, rtol=1e-3, atol=0)  # constant attributes are not shifted
         nearer = np.where(low > 0, low - span, high + span)
         divisor = np.where(far, 2 * span, np.where(size > 0, size, 1))
         return cls(np.where(far, nearer, 0.0), 1 / divisor)
 
     def __call__(self, vectors: Vectors) -> Vectors:
-        """Scale (c, a) -> (c, a); the same array where nothing changes."""
+        """Scale class vectors of shape (c, a); the identity returns the same array."""
         if self.shift is None or self.factor is None:
             return vectors
         return np.asarray((vectors - self.shift) * self.factor)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What was learned, by name."""
+        """Return shift and factor by name, for serialisation."""
         named = {"attribute_scaling.shift": self.shift, "attribute_scaling.factor": self.factor}
         return {name: array for name, array in named.items() if array is not None}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "AttributeScaling":
-        """The scaling that :meth:`arrays` came from."""
+        """Restore the scaling from the result of :meth:`arrays`."""
         return cls(arrays.get("attribute_scaling.shift"), arrays.get("attribute_scaling.factor"))
 
 
 def attribute_count(table: ClassTable) -> int:
-    """How many of the columns in use are attributes; the dimensions of a text, which stand after them, are not."""
+    """Return the number of attributes among the dimensions in use; text dimensions follow them."""
     kind, size = table.use.partition(":")[0], int(table.vectors.shape[1])
     if kind in ("text", "names") or (kind == "both" and table.attribute_names is None):
         return 0
@@ -79,20 +117,56 @@ def attribute_count(table: ClassTable) -> int:
 
 
 def differ_in_unit(attributes: Vectors) -> bool:
-    """Whether the columns of (c, a) are evidently in different units: their largest sizes lie far apart."""
+    """Return whether the attributes are evidently in different units: their largest absolute values are far apart.
+
+    Parameters
+    ----------
+    attributes : ndarray of shape (c, a)
+        Finite attributes.
+
+    Returns
+    -------
+    bool
+        Whether the units differ.
+    """
     sizes = np.abs(attributes).max(axis=0)
     sizes = np.sort(sizes[sizes > 0])
     if len(sizes) < 2:
         return False
-    rare = math.ceil(len(sizes) / 10)  # the smallest tenth may be rare attributes, or idle dimensions of a text
+    rare = math.ceil(len(sizes) / 10)  # the smallest tenth may be rare attributes or unused dimensions
     gaps = sizes[rare:] / sizes[rare - 1 : -1]
     return bool(gaps.max() > GAP or sizes[-1] > SPREAD * sizes[(len(sizes) - 1) // 2])
 
 
 def scale_vectors(vectors: Vectors, norm: float | str | None) -> Vectors:
-    """Scale every vector (c, a) to one length: a number, ``sqrt`` for the square root of a, or None to leave them.
+    """Scale all class vectors to the same length.
 
-    The size of attributes differs a hundredfold between benchmarks; at length sqrt(a) an entry is about one.
+    Attributes of different benchmarks differ by a factor of 100; with length sqrt(a), entries are about 1.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (c, a)
+        Class vectors.
+    norm : float, "sqrt" or None
+        Length; ``sqrt`` stands for the square root of a, None for no scaling.
+
+    Returns
+    -------
+    ndarray of shape (c, a)
+        Scaled class vectors.
+
+    Raises
+    ------
+    DataError
+        If a vector is all zero.
+    SettingsError
+        If ``norm`` is not valid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scale_vectors(np.array([[3.0, 4.0]]), norm=10)
+    array([[6., 8.]])
     """
     length = length_of(norm, vectors.shape[1])
     if length is None:
@@ -100,25 +174,56 @@ def scale_vectors(vectors: Vectors, norm: float | str | None) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not (lengths > 0).all():
         raise DataError(
-            f"{int((lengths == 0).sum())} class vectors are all zero and say nothing about their class. "
+            f"{int((lengths == 0).sum())} class vectors are all zero and cannot be scaled. "
             "Describe these classes, drop them, or set semantic_norm=None."
         )
     return np.asarray(vectors * (length / lengths))
 
 
 def join_vectors(parts: Sequence[tuple[Vectors, float]]) -> Vectors:
-    """Several kinds of class vectors side by side, (c, a) each: every kind varies around its mean as much as its weight says.
+    """Concatenate several kinds of class vectors, each scaled such that its spread around its mean equals its weight.
 
-    What all classes of a kind have in common tells none of them apart, and does not count.
+    Parameters
+    ----------
+    parts : sequence of (ndarray of shape (c, a_k), float)
+        Class vectors of each kind, and their weight. The spread is the root mean square distance to the mean vector.
+
+    Returns
+    -------
+    ndarray of shape (c, sum of a_k)
+        Concatenated class vectors.
+
+    Raises
+    ------
+    DataError
+        If a weight is not positive.
     """
     if not all(weight > 0 for _, weight in parts):
-        raise DataError("the weights of class vectors must be positive. Leave out a kind that is not wanted.")
+        raise DataError("the weights of class vectors must be positive. Leave out kinds that are not needed.")
     spreads = [float(np.sqrt(np.square(vectors - vectors.mean(axis=0)).sum(axis=1).mean())) or 1.0 for vectors, _ in parts]
     return np.hstack([vectors * (weight / spread) for (vectors, weight), spread in zip(parts, spreads, strict=True)])
 
 
 def length_of(norm: float | str | None, size: int) -> float | None:
-    """The length that ``norm`` stands for in vectors of this size; None leaves them as they are."""
+    """Return the length that ``norm`` stands for.
+
+    Parameters
+    ----------
+    norm : float, "sqrt" or None
+        Length; ``sqrt`` stands for the square root of ``size``.
+    size : int
+        Number of dimensions.
+
+    Returns
+    -------
+    float or None
+        The length; None for no scaling.
+
+    Raises
+    ------
+    SettingsError
+        If ``norm`` is neither of these, or not positive.
+    """
     if norm is None:
         return None
     length = math.sqrt(size) if norm == "sqrt" else norm

@@ -1,4 +1,4 @@
-"""From what is said of classes (names, attributes, descriptions) to the vectors of a class table."""
+"""Class tables from the names, attributes and descriptions of classes."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,13 +12,25 @@ from sightunseen.core.names import readable
 from sightunseen.semantics.class_vectors import AttributeScaling
 from sightunseen.semantics.text import MINILM, Encoder, open_encoder
 
-ENCODED = ("text", "names", "both")  # kinds of vectors that an encoder takes part in; its name stands after the kind's
+ENCODED = ("text", "names", "both")  # kinds of vectors that use a text encoder, called KIND:ENCODER in a table
 KINDS = ("attributes", *ENCODED)
 
 
 @dataclass(frozen=True)
 class ClassDescriptions:
-    """What is said of c classes: (c, a) attributes with NaN for a missing one, descriptions with None for a missing one."""
+    """Names, attributes and descriptions of c classes.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        The c classes.
+    attribute_names : tuple of str, optional
+        Names of the a attributes.
+    values : ndarray of shape (c, a), optional
+        Attributes, with NaN for missing values.
+    descriptions : tuple of str or None, optional
+        Descriptions, with None for a class without one.
+    """
 
     labels: tuple[str, ...]
     attribute_names: tuple[str, ...] | None = None
@@ -26,7 +38,23 @@ class ClassDescriptions:
     descriptions: tuple[str | None, ...] | None = field(default=None, repr=False)
 
     def only(self, labels: Sequence[str]) -> "ClassDescriptions":
-        """What is said of these classes alone; an unknown one is an error."""
+        """Select classes.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            Classes to keep, in this order.
+
+        Returns
+        -------
+        ClassDescriptions
+            The selected classes.
+
+        Raises
+        ------
+        DataError
+            If a class is unknown.
+        """
         missing = [label for label in labels if label not in self.labels]
         if missing:
             raise DataError(f"nothing is said of '{missing[0]}', only of {', '.join(self.labels[:8])}.")
@@ -40,34 +68,68 @@ class ClassDescriptions:
 
 
 def describe_classes(raw: ClassDescriptions, semantics: str = "auto", encoder: Encoder | str | None = None) -> ClassTable:
-    """The class table of what is said of classes.
+    """Build a class table from names, attributes and descriptions.
+
+    The table holds every kind of vectors that can be made. Those of a text encoder are named after it, as in
+    ``text:all-MiniLM-L6-v2``. No encoder is needed for ``attributes``, nor for ``auto`` if there are attributes and no
+    descriptions.
 
     Parameters
     ----------
-    raw : names, and attributes or descriptions where there are any.
-    semantics : the vectors in use. ``attributes``: the numbers, a missing one filled with the mean over the classes that
-        have it. ``text``: the descriptions, encoded. ``names``: the names, encoded. ``both``: attributes and encoded
-        descriptions side by side. ``auto``: attributes if there are any, else descriptions, else names.
-    encoder : an encoder or its name; all-MiniLM-L6-v2 unless told otherwise, here or as in ``text:NAME``.
+    raw : ClassDescriptions
+        Names of the classes, with attributes or descriptions if there are any.
+    semantics : str, default="auto"
+        Class vectors to use:
 
-    The table holds all kinds that can be made; those of an encoder are called after it, as in ``text:all-MiniLM-L6-v2``.
-    With ``attributes``, and where nothing is described, no encoder is needed.
+        - ``attributes``: the attributes; a missing value is replaced by the mean of the classes that have it;
+        - ``text``: the encoded descriptions;
+        - ``names``: the encoded names;
+        - ``both``: attributes and encoded descriptions, concatenated;
+        - ``auto``: attributes if there are any, else descriptions, else names.
+
+        An encoder may be appended, as in ``text:NAME``.
+    encoder : Encoder or str, optional
+        Text encoder or its name. The default is the one in ``semantics``, else all-MiniLM-L6-v2.
+
+    Returns
+    -------
+    ClassTable
+        The class table.
+
+    Raises
+    ------
+    DataError
+        If ``semantics`` needs attributes or descriptions that are missing, or an attribute has no value at all.
+    SettingsError
+        If ``semantics`` or the encoder is unknown.
+    MissingDependencyError
+        If the encoder's package is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> raw = ClassDescriptions(("owl", "horse"), ("legs", "wings"), np.array([[2.0, 2.0], [4.0, 0.0]]))
+    >>> describe_classes(raw).vectors_of(["horse"])
+    array([[4., 0.]])
     """
     wanted, _, named = semantics.partition(":")
     if wanted not in ("auto", *KINDS):
-        raise SettingsError(f"semantics must be auto, {', '.join(KINDS)} or such as text:{MINILM}; got '{semantics}'.")
-    kind = _automatic(raw) if wanted == "auto" else wanted
+        raise SettingsError(
+            f"semantics must be auto, {', '.join(KINDS)} or KIND:ENCODER, such as text:{MINILM}; got '{semantics}'."
+        )
+    automatic = "attributes" if raw.values is not None else "text" if raw.descriptions is not None else "names"
+    kind = automatic if wanted == "auto" else wanted
     _check_possible(raw, kind)
     vectors = {} if raw.values is None else {"attributes": _attributes_of(raw)}
     names = {} if raw.attribute_names is None else {"attributes": list(raw.attribute_names)}
     if kind == "attributes" and (wanted != "auto" or raw.descriptions is None):
         return ClassTable(raw.labels, vectors, names)
     try:
-        encode = _opened(encoder or named or MINILM)
+        encode = open_encoder(encoder or named or MINILM) if isinstance(encoder, str | None) else encoder
     except MissingDependencyError as error:
         if kind != "attributes":
             raise
-        warnings.warn(f"the classes' descriptions are left out: {error}", stacklevel=2)
+        warnings.warn(f"the descriptions are left out: {error}", stacklevel=2)
         return ClassTable(raw.labels, vectors, names)
     for made, array in _encoded(raw, vectors.get("attributes"), encode).items():
         vectors[f"{made}:{encode.name}"] = array
@@ -78,7 +140,18 @@ def describe_classes(raw: ClassDescriptions, semantics: str = "auto", encoder: E
 
 
 def texts_of(raw: ClassDescriptions) -> list[str]:
-    """The descriptions; a class without one is described by its name, and that is said."""
+    """Return the descriptions; warns about classes without one, which are described by their names.
+
+    Parameters
+    ----------
+    raw : ClassDescriptions
+        The c classes.
+
+    Returns
+    -------
+    list of str
+        One text per class.
+    """
     given = raw.descriptions or (None,) * len(raw.labels)
     without = [label for label, text in zip(raw.labels, given, strict=True) if text is None]
     if without:
@@ -89,9 +162,21 @@ def texts_of(raw: ClassDescriptions) -> list[str]:
 
 
 def filled(values: Vectors, means: Vectors, what: str, where: str) -> Vectors:
-    """The values (c, a), a missing one filled with its attribute's mean (a,), and that is said.
+    """Replace missing values by means, with a warning; a class without any value keeps its NaN.
 
-    A class of which no attribute is known stays without: means would make it look like a class that is known.
+    Parameters
+    ----------
+    values : ndarray of shape (c, a)
+        Attributes, with NaN for missing values.
+    means : ndarray of shape (a,)
+        Replacement for each attribute.
+    what, where : str
+        Words of the warning: what is missing, and which classes the means are taken over.
+
+    Returns
+    -------
+    ndarray of shape (c, a)
+        The attributes.
     """
     missing = np.isnan(values)
     missing &= ~missing.all(axis=1, keepdims=True)
@@ -100,28 +185,27 @@ def filled(values: Vectors, means: Vectors, what: str, where: str) -> Vectors:
     return np.where(missing, means, values)
 
 
-def _automatic(raw: ClassDescriptions) -> str:
-    return "attributes" if raw.values is not None else "text" if raw.descriptions is not None else "names"
-
-
 def _check_possible(raw: ClassDescriptions, kind: str) -> None:
     if kind in ("attributes", "both") and raw.values is None:
-        raise DataError(f"semantics '{kind}' need attributes, and the table of classes has no column of numbers.")
+        raise DataError(
+            f"semantics '{kind}' need attributes, but the table of classes has no numeric column. Add one per attribute."
+        )
     if kind in ("text", "both") and raw.descriptions is None:
         raise DataError(
-            f"semantics '{kind}' need descriptions, and the table of classes has none. Add a column 'description', or "
+            f"semantics '{kind}' need descriptions, but the table of classes has none. Add a column 'description', or "
             "use 'names'."
         )
 
 
 def _encoded(raw: ClassDescriptions, attributes: Vectors | None, encode: Encoder) -> dict[str, Vectors]:
-    """The vectors of every kind that the encoder takes part in."""
+    """Vectors of every kind that uses the encoder."""
     kinds: dict[str, Vectors] = {}
     if raw.descriptions is not None:
         kinds["text"] = np.asarray(encode(texts_of(raw)), dtype=np.float64)
         if attributes is not None:
-            # Text is scaled to the attributes, not they to it: so they stay as they are, and the scale can be read off the
-            # table, whose texts all have this length. In different units they count as the methods will meet them.
+            # Text is scaled to the root mean square length of the attributes. Attributes stay unchanged, and the scale can
+            # be recovered from the table as the length of any text vector. Attributes in different units are measured
+            # after the scaling that methods apply to them.
             scaling = AttributeScaling() if raw.attribute_names is None else AttributeScaling.of_attributes(attributes)
             scale = float(np.sqrt(np.nanmean(np.square(scaling(attributes)).sum(axis=1)))) or 1.0
             kinds["both"] = np.hstack([attributes, kinds["text"] * scale])
@@ -130,7 +214,7 @@ def _encoded(raw: ClassDescriptions, attributes: Vectors | None, encode: Encoder
 
 
 def _attributes_of(raw: ClassDescriptions) -> Vectors:
-    """The attributes (c, a), a missing one filled with the mean over the classes that have it."""
+    """The attributes (c, a), with missing values replaced by the mean of the classes that have them."""
     assert raw.values is not None
     missing = np.isnan(raw.values)
     empty = np.flatnonzero(missing.all(axis=0))
@@ -138,7 +222,3 @@ def _attributes_of(raw: ClassDescriptions) -> Vectors:
         name = raw.attribute_names[empty[0]] if raw.attribute_names else f"number {empty[0] + 1}"
         raise DataError(f"no class has a value for the attribute '{name}'. Fill it in or remove its column.")
     return filled(raw.values, np.nanmean(raw.values, axis=0), "missing attribute values", "over the classes that have it")
-
-
-def _opened(encoder: Encoder | str) -> Encoder:
-    return open_encoder(encoder) if isinstance(encoder, str) else encoder

@@ -1,4 +1,4 @@
-"""Encoders turn text into vectors of length one: all-MiniLM-L6-v2, read here with numpy, or any of sentence-transformers."""
+"""Text encoders with vectors of unit length: all-MiniLM-L6-v2 in numpy, or any model of sentence-transformers."""
 
 import json
 import math
@@ -11,37 +11,54 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
 from sightunseen.core.files import sha256_of
 
 MINILM = "all-MiniLM-L6-v2"
 OTHERS = "sentence-transformers:"
 
-Floats = NDArray[np.float32]
-
 
 class Encoder(Protocol):
-    """Texts in, vectors (n, size) of length one out."""
+    """Interface of text encoders."""
 
     @property
     def name(self) -> str:
-        """What :func:`open_encoder` finds it by."""
+        """Name that :func:`open_encoder` accepts."""
 
     @property
     def fingerprint(self) -> str:
-        """What tells its weights from others."""
+        """Identifier of the weights."""
 
     @property
     def size(self) -> int:
-        """The numbers in a vector."""
+        """Number of dimensions of a vector."""
 
     def __call__(self, texts: Sequence[str]) -> Floats:
-        """The vectors (n, size) of n texts."""
+        """Encode n texts as vectors of unit length, an array of shape (n, size)."""
 
 
 @lru_cache(maxsize=2)
 def open_encoder(name: str = MINILM) -> Encoder:
-    """The encoder of this name: ``all-MiniLM-L6-v2``, or ``sentence-transformers:NAME`` where that package is installed."""
+    """Open a text encoder; the two most recent ones stay in memory.
+
+    Parameters
+    ----------
+    name : str, default="all-MiniLM-L6-v2"
+        ``all-MiniLM-L6-v2``, or ``sentence-transformers:NAME``.
+
+    Returns
+    -------
+    Encoder
+        The encoder.
+
+    Raises
+    ------
+    SettingsError
+        If the name is unknown.
+    MissingDependencyError
+        If the encoder's package is not installed.
+    """
     if name == MINILM:
         try:
             import tokenizers  # noqa: F401
@@ -55,9 +72,14 @@ def open_encoder(name: str = MINILM) -> Encoder:
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2 (Reimers & Gurevych, 2019; Wang et al., 2020): a BERT of six layers, its output averaged over words.
+    """The encoder all-MiniLM-L6-v2 (Reimers & Gurevych, 2019; Wang et al., 2020): a six-layer BERT with mean pooling.
 
-    One text is read at a time, so its vector never depends, by a single bit, on the texts beside it.
+    Texts are encoded one at a time, so that a vector does not depend, to the bit, on the other texts.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder with the weights, the tokenizer and the configuration.
     """
 
     name = MINILM
@@ -77,17 +99,33 @@ class MiniLM:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of its weights."""
+        """SHA-256 of the weights."""
         return sha256_of(self._file)
 
     def __call__(self, texts: Sequence[str]) -> Floats:
-        """The vectors (n, 384) of n texts; of a text longer than 256 word pieces the beginning counts."""
+        """Encode texts; those longer than 256 word pieces are truncated, with a warning.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            The n texts.
+
+        Returns
+        -------
+        ndarray of shape (n, 384)
+            Vectors of unit length.
+
+        Raises
+        ------
+        DataError
+            If ``texts`` is not a list of strings.
+        """
         pieces = [self._tokenizer.encode(text) for text in _checked(texts)]
         cut = sum(bool(one.overflowing) for one in pieces)
         if cut:
             warnings.warn(
-                f"texts longer than the {self.longest} word pieces that {self.name} reads: {cut} of {len(pieces)}; "
-                "only their beginning counts.",
+                f"texts longer than the limit of {self.longest} word pieces of {self.name}: {cut} of {len(pieces)}; "
+                "they are truncated.",
                 stacklevel=2,
             )
         vectors = [self._bert(one.ids).mean(axis=0) for one in pieces]
@@ -95,7 +133,15 @@ class MiniLM:
 
 
 class Bert:
-    """The encoder of a transformer (Devlin et al., 2019) on one text: word pieces (t,) -> states (t, d)."""
+    """BERT encoder (Devlin et al., 2019) in numpy, for a single text.
+
+    Parameters
+    ----------
+    weights : dict of str to ndarray
+        Parameters by their names in the checkpoint.
+    config : dict
+        Content of ``config.json``.
+    """
 
     def __init__(self, weights: Mapping[str, Floats], config: Mapping[str, Any]) -> None:
         self.weights = weights
@@ -103,7 +149,7 @@ class Bert:
         self.epsilon = float(config["layer_norm_eps"])
 
     def __call__(self, pieces: Sequence[int]) -> Floats:
-        """The last layer's states."""
+        """Compute the states of the last layer, (t, d), from the indices of t word pieces."""
         table = {name: self.weights[f"embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type")}
         states = table["word"][list(pieces)] + table["position"][: len(pieces)] + table["token_type"][0]
         states = self._normalised(states, "embeddings.LayerNorm")
@@ -115,9 +161,9 @@ class Bert:
             states = self._normalised(states + self._linear(hidden, f"{layer}.output.dense"), f"{layer}.output.LayerNorm")
         return states
 
-    def _attention(self, states: Floats, place: str) -> Floats:
-        """Every word looks at every word, in each head: (t, d) -> (t, d)."""
-        query, key, value = (self._heads(self._linear(states, f"{place}.{part}")) for part in ("query", "key", "value"))
+    def _attention(self, states: Floats, prefix: str) -> Floats:
+        """Multi-head self-attention: (t, d) -> (t, d)."""
+        query, key, value = (self._heads(self._linear(states, f"{prefix}.{part}")) for part in ("query", "key", "value"))
         scores = query @ key.transpose(0, 2, 1) / np.float32(math.sqrt(query.shape[2]))  # (h, t, t)
         weights = np.exp(scores - scores.max(axis=2, keepdims=True))
         seen = weights / weights.sum(axis=2, keepdims=True) @ value  # (h, t, d / h)
@@ -126,17 +172,28 @@ class Bert:
     def _heads(self, states: Floats) -> Floats:
         return np.asarray(states.reshape(len(states), self.n_heads, -1).transpose(1, 0, 2))
 
-    def _linear(self, states: Floats, place: str) -> Floats:
-        return np.asarray(states @ self.weights[f"{place}.weight"].T + self.weights[f"{place}.bias"])
+    def _linear(self, states: Floats, prefix: str) -> Floats:
+        return np.asarray(states @ self.weights[f"{prefix}.weight"].T + self.weights[f"{prefix}.bias"])
 
-    def _normalised(self, states: Floats, place: str) -> Floats:
+    def _normalised(self, states: Floats, prefix: str) -> Floats:
         centred = states - states.mean(axis=1, keepdims=True)
         spread = np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + np.float32(self.epsilon))
-        return np.asarray(centred / spread * self.weights[f"{place}.weight"] + self.weights[f"{place}.bias"])
+        return np.asarray(centred / spread * self.weights[f"{prefix}.weight"] + self.weights[f"{prefix}.bias"])
 
 
 class SentenceTransformers:
-    """A model of the package sentence-transformers, by its name there."""
+    """Encoder of the package sentence-transformers.
+
+    Parameters
+    ----------
+    name : str
+        ``sentence-transformers:NAME``, with the name of a model.
+
+    Raises
+    ------
+    MissingDependencyError
+        If the package is not installed.
+    """
 
     def __init__(self, name: str) -> None:
         try:
@@ -147,12 +204,12 @@ class SentenceTransformers:
                 "pip install 'sightunseen[text]'."
             ) from error
         self.name = name
-        self.fingerprint = name  # the package keeps the weights; all there is to tell them by is their name
+        self.fingerprint = name  # the weights belong to the package; only their name identifies them
         self._model = SentenceTransformer(name.removeprefix(OTHERS))
         self.size = int(self._model.encode(["a text"], normalize_embeddings=True).shape[1])
 
     def __call__(self, texts: Sequence[str]) -> Floats:
-        """The vectors (n, size) of n texts."""
+        """Encode n texts as vectors of unit length, an array of shape (n, size)."""
         vectors = self._model.encode(_checked(texts), normalize_embeddings=True)
         return np.asarray(vectors, dtype=np.float32).reshape(-1, self.size)
 
@@ -164,9 +221,9 @@ def _gelu(states: Floats) -> Floats:
 
 
 def _checked(texts: Sequence[str]) -> list[str]:
-    strange = [text for text in texts if not isinstance(text, str)]
-    if isinstance(texts, str) or strange:
-        raise DataError(f"an encoder reads a list of texts; got {texts if isinstance(texts, str) else strange[0]!r}.")
+    invalid = [text for text in texts if not isinstance(text, str)]
+    if isinstance(texts, str) or invalid:
+        raise DataError(f"an encoder needs a list of texts; got {texts if isinstance(texts, str) else invalid[0]!r}.")
     return list(texts)
 
 

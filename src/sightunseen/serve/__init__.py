@@ -1,1 +1,1 @@
-"""A model behind a page and an HTTP API: photos or features in, ranked classes out, new classes by describing them."""
+"""Web page and HTTP API of a model: predict photos or features, add and remove classes."""

@@ -1,4 +1,4 @@
-"""The HTTP API of a model, and its page."""
+"""The web application of a model: HTTP API and page."""
 
 from collections.abc import Awaitable, Callable, Collection
 from importlib.resources import files
@@ -16,9 +16,9 @@ from sightunseen.core.errors import SightUnseenError
 from sightunseen.features.backbones import Backbone
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.serve.endpoints import Endpoints
-from sightunseen.serve.limits import LIMITS, Limits, Refused
-from sightunseen.serve.middleware import Guard
-from sightunseen.serve.schemas import Answer, Changed, Classes, NewClass, Options, Question, schema_of
+from sightunseen.serve.limits import LIMITS, Limits, RequestError
+from sightunseen.serve.middleware import LimitsMiddleware
+from sightunseen.serve.schemas import ClassChange, ClassList, NewClass, Options, PredictRequest, PredictResponse, schema_of
 
 MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
@@ -31,33 +31,50 @@ def create_app(
     folder: Path | None = None,
     hosts: Collection[str] | None = None,
 ) -> FastAPI:
-    """The application that serves a fitted model.
+    """Create the web application of a fitted model.
 
     Parameters
     ----------
-    backbone : what turns photos into the model's features; without it only features are answered.
-    token : what those who change classes must show, as ``Authorization: Bearer TOKEN``; None asks for nothing.
-    limits : on size, time and number.
-    folder : the model folder that changes of classes are saved to; None keeps them until the server ends.
-    hosts : the names by which the server may be asked; None stands for any.
+    model : ZeroShotClassifier
+        Fitted model.
+    backbone : Backbone, optional
+        Network that extracts the model's features from photos. Without it the service accepts only features.
+    token : str, optional
+        Token that requests to change classes must send as ``Authorization: Bearer TOKEN``. Default: no authentication.
+    limits : Limits, optional
+        Limits on requests.
+    folder : Path, optional
+        Model folder to save changes of classes to. Default: changes are lost when the server stops.
+    hosts : collection of str, optional
+        Accepted host names of requests. Default: any.
+
+    Returns
+    -------
+    FastAPI
+        The application.
+
+    Raises
+    ------
+    SettingsError
+        If the backbone has another number of features than the model.
     """
-    ends = Endpoints(model, backbone, token, limits, folder)
-    # The usual pages about the API load their scripts from elsewhere; its description is at /openapi.json.
-    app = FastAPI(title="sightunseen", version=__version__, docs_url=None, redoc_url=None, lifespan=ends.lifespan)
-    app.add_middleware(Guard, limits=limits, hosts=hosts)
-    for kind in (Refused, SightUnseenError, HTTPException, RequestValidationError, Exception):
+    endpoints = Endpoints(model, backbone, token, limits, folder)
+    # FastAPI's documentation pages load scripts from a CDN; the API is described at /openapi.json.
+    app = FastAPI(title="sightunseen", version=__version__, docs_url=None, redoc_url=None, lifespan=endpoints.lifespan)
+    app.add_middleware(LimitsMiddleware, limits=limits, hosts=hosts)
+    for kind in (RequestError, SightUnseenError, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, _error)
     for file in files("sightunseen.serve").joinpath("page").iterdir():
         address = "/" if file.name == "index.html" else f"/{file.name}"
         app.add_api_route(address, _page(file), include_in_schema=False)
-    post: Any = {"methods": ["POST"], "responses": {422: {"description": "what was wrong, as 'error'"}}}
-    asked = _body({"multipart/form-data": _form(), "application/json": schema_of(Question)})
-    added = _body({"application/json": schema_of(NewClass)})
-    app.add_api_route("/health", ends.health, response_model=dict[str, Any])
-    app.add_api_route("/classes", ends.classes, response_model=Classes)
-    app.add_api_route("/predict", ends.predict, response_model=Answer, openapi_extra=asked, **post)
-    app.add_api_route("/classes", ends.add, response_model=Changed, status_code=201, openapi_extra=added, **post)
-    app.add_api_route("/classes/{name:path}", ends.remove, response_model=Changed, methods=["DELETE"])
+    post: Any = {"methods": ["POST"], "responses": {422: {"description": "error message as 'error'"}}}
+    predict_body = _body({"multipart/form-data": _form(), "application/json": schema_of(PredictRequest)})
+    class_body = _body({"application/json": schema_of(NewClass)})
+    app.add_api_route("/health", endpoints.health, response_model=dict[str, Any])
+    app.add_api_route("/classes", endpoints.classes, response_model=ClassList)
+    app.add_api_route("/predict", endpoints.predict, response_model=PredictResponse, openapi_extra=predict_body, **post)
+    app.add_api_route("/classes", endpoints.add, response_model=ClassChange, status_code=201, openapi_extra=class_body, **post)
+    app.add_api_route("/classes/{name:path}", endpoints.remove, response_model=ClassChange, methods=["DELETE"])
     return app
 
 
@@ -71,9 +88,9 @@ def _page(file: Traversable) -> Callable[[], Awaitable[Response]]:
 
 
 async def _error(_: Request, error: Exception) -> JSONResponse:
-    """Every error as ``{"error": reason}``; of one that nobody expected, the server's log has the rest."""
+    """Answer every error with ``{"error": reason}``; details of internal errors are only in the log of the server."""
     headers: Any = getattr(error, "headers", None)
-    if isinstance(error, Refused):
+    if isinstance(error, RequestError):
         status, reason = error.status, error.reason
     elif isinstance(error, HTTPException):
         status, reason = error.status_code, str(error.detail)
@@ -82,17 +99,17 @@ async def _error(_: Request, error: Exception) -> JSONResponse:
     elif isinstance(error, SightUnseenError):
         status, reason = 422, str(error)[:2000]
     else:
-        status, reason = 500, "something went wrong here, not with the request. The server's log says more."
+        status, reason = 500, "internal error of the server, not of the request. See the log of the server."
     return JSONResponse({"error": reason}, status, headers)
 
 
 def _body(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The part of an OpenAPI description that says what may be sent."""
+    """OpenAPI description of a request body, by media type."""
     content = {media: {"schema": schema} for media, schema in kinds.items()}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def _form() -> dict[str, Any]:
     schema = schema_of(Options)
-    photo = {"type": "string", "format": "binary", "description": "a photo; may be given several times"}
+    photo = {"type": "string", "format": "binary", "description": "photo (may be repeated)"}
     return {**schema, "properties": {"photo": photo, **schema["properties"]}, "required": ["photo"]}

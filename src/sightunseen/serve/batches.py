@@ -1,4 +1,4 @@
-"""From the photos of many requests to their features: whatever waits goes through the backbone together."""
+"""Batched feature extraction: photos of concurrent requests share batches of the backbone."""
 
 import asyncio
 import time
@@ -9,32 +9,62 @@ from typing import Any
 
 import numpy as np
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.errors import PhotoError
 from sightunseen.data.photo_files import read_photo
-from sightunseen.features.backbones import Backbone, Floats
-from sightunseen.serve.limits import Limits, Refused
+from sightunseen.features.backbones import Backbone
+from sightunseen.serve.limits import Limits, RequestError
 
-READERS = 2  # photos decoded at a time: each may take its limit of pixels in memory
+READERS = 2  # photos decoded at the same time; bounds the memory of decoded pixels
 
-Waiting = tuple[Any, "Future[Floats]"]  # a prepared photo, and where its features (d,) are awaited
+Waiting = tuple[Any, "Future[Floats]"]  # preprocessed photo, future of its features (d,)
 
 
-class Batches:
-    """One worker that takes the photos that wait, a batch at a time, and runs the backbone once for them."""
+class BackboneBatcher:
+    """Extract features of photos in a worker thread, in batches across requests.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        Network that extracts features.
+    limits : Limits
+        Limits on waiting photos, pixels and batch size.
+
+    Attributes
+    ----------
+    waiting : int
+        Photos that are being processed. Only the thread of the event loop changes it.
+    """
 
     def __init__(self, backbone: Backbone, limits: Limits) -> None:
         self.backbone = backbone
         self.limits = limits
-        self.waiting = 0  # photos under way; only the event loop's thread changes it
+        self.waiting = 0
         self._readers = ThreadPoolExecutor(READERS, "photos")
         self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
         self._worker = Thread(target=self._work, name="backbone", daemon=True)
         self._worker.start()
 
     async def features_of(self, photos: list[tuple[str, bytes]]) -> Floats:
-        """The features (n, d) of n photos, given as names and contents."""
+        """Extract the features of photos.
+
+        Parameters
+        ----------
+        photos : list of (str, bytes)
+            Names and contents of n photos.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Features.
+
+        Raises
+        ------
+        RequestError
+            If too many photos are waiting (429), or a photo cannot be read (422).
+        """
         if self.waiting + len(photos) > self.limits.waiting:
-            raise Refused(429, f"{self.waiting} photos are waiting already. Try again in a moment.", {"Retry-After": "1"})
+            raise RequestError(429, f"{self.waiting} photos are already waiting. Try again later.", {"Retry-After": "1"})
         self.waiting += len(photos)
         try:
             return np.stack(await asyncio.gather(*(self._features(name, content) for name, content in photos)))
@@ -42,7 +72,7 @@ class Batches:
             self.waiting -= len(photos)
 
     def close(self) -> None:
-        """Finish what waits, and end."""
+        """Finish waiting photos and stop the worker."""
         self._readers.shutdown()
         self._queue.put(None)
         self._worker.join()
@@ -51,7 +81,7 @@ class Batches:
         try:
             prepared = await asyncio.wrap_future(self._readers.submit(self._prepared, content))
         except PhotoError as error:
-            raise Refused(422, f"{name}: {error.reason}") from error
+            raise RequestError(422, f"{name}: {error.reason}") from error
         awaited: Future[Floats] = Future()
         self._queue.put((prepared, awaited))
         return await asyncio.wrap_future(awaited)
@@ -60,45 +90,42 @@ class Batches:
         image = read_photo(content, self.limits.pixels)
         try:
             return self.backbone.prepare(image)
-        except Exception as error:  # a photo of one by a million pixels can be too much for a transform
-            raise PhotoError("the backbone cannot prepare it") from error
+        except Exception as error:  # extreme aspect ratios can break a transform
+            raise PhotoError("the backbone cannot preprocess it") from error
 
     def _work(self) -> None:
         while (first := self._queue.get()) is not None:
-            self._answer(self._gathered(first))
+            self._extract(self._gathered(first))
 
     def _gathered(self, first: Waiting) -> list[Waiting]:
-        """The first photo, and those that come within a few milliseconds."""
+        """Collect a batch: the first photo and those that arrive within a few milliseconds."""
         batch, until = [first], time.monotonic() + self.limits.gather_seconds
         while len(batch) < self.limits.batch:
             try:
                 one = self._queue.get(timeout=max(0.0, until - time.monotonic()))
             except Empty:
                 break
-            if one is None:  # the end: it must be met once more, after this batch
+            if one is None:  # stop signal; put it back for after this batch
                 self._queue.put(None)
                 break
             batch.append(one)
         return batch
 
-    def _answer(self, batch: list[Waiting]) -> None:
+    def _extract(self, batch: list[Waiting]) -> None:
+        """Set the features of photos whose requests were not cancelled."""
         wanted = [(prepared, awaited) for prepared, awaited in batch if awaited.set_running_or_notify_cancel()]
-        if not wanted:
-            return
-        try:
-            rows = self.backbone([prepared for prepared, _ in wanted])
-        except Exception as error:
-            if len(wanted) == 1:
-                wanted[0][1].set_exception(error)
-                return
-            for prepared, awaited in wanted:  # one photo must not spoil the answers of the others
-                self._alone(prepared, awaited)
-        else:
-            for (_, awaited), row in zip(wanted, rows, strict=True):
-                awaited.set_result(row)
+        if wanted:
+            self._run_backbone(wanted)
 
-    def _alone(self, prepared: Any, awaited: "Future[Floats]") -> None:
+    def _run_backbone(self, batch: list[Waiting]) -> None:
         try:
-            awaited.set_result(self.backbone([prepared])[0])
+            rows = self.backbone([prepared for prepared, _ in batch])
         except Exception as error:
-            awaited.set_exception(error)
+            if len(batch) == 1:
+                batch[0][1].set_exception(error)
+                return
+            for one in batch:  # one bad photo must not fail the others
+                self._run_backbone([one])
+        else:
+            for (_, awaited), row in zip(batch, rows, strict=True):
+                awaited.set_result(row)

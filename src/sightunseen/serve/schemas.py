@@ -1,4 +1,4 @@
-"""What is asked and answered over HTTP, and how requests are read into it."""
+"""Schemas of requests and responses, and functions that read requests."""
 
 import json
 from typing import Annotated, Any, Literal, TypeVar
@@ -8,53 +8,55 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from sightunseen.serve.limits import Limits, Refused
+from sightunseen.serve.limits import Limits, RequestError
 
-Message = TypeVar("Message", bound=BaseModel)
+Schema = TypeVar("Schema", bound=BaseModel)
 Row = Annotated[list[FiniteFloat], FailFast()]
 
 
-class Asked(BaseModel):
-    """What a client sends; nothing is converted, and nothing unknown is passed over."""
+class RequestSchema(BaseModel):
+    """Base class of request schemas: no type conversion, and unknown fields are an error."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
-class NewClass(Asked):
-    """A class described: a sentence where the model knows classes by text, attributes where it knows them by those."""
+class NewClass(RequestSchema):
+    """A new class, described by a sentence (models trained on text) or by attributes."""
 
     name: str
     description: str | None = None
     attributes: dict[str, FiniteFloat] | None = None
 
 
-class Options(Asked):
-    """How to answer."""
+class Options(RequestSchema):
+    """Options of a prediction."""
 
-    candidates: Literal["all", "seen", "unseen"] | list[str] = Field("all", description="a word, or names of classes")
-    top: int = Field(5, ge=1, description="classes an image, best first")
-    reasons: bool = Field(True, description="attributes that speak for and against the best class")
-    none: bool = Field(True, description="say 'none of these' of an image that fits no class; false: always name a class")
-    also: list[NewClass] = Field([], description="classes that stand to choice in this answer alone")
-    with_features: bool = Field(False, description="give the images' features, too, to ask about them again")
-
-
-class Question(Options):
-    """Images given by their features."""
-
-    features: Annotated[list[Row], FailFast()] = Field(description="a row of numbers an image")
+    candidates: Literal["all", "seen", "unseen"] | list[str] = Field(
+        "all", description="candidate classes: a group, or a list of names"
+    )
+    top: int = Field(5, ge=1, description="number of classes per image")
+    reasons: bool = Field(True, description="return the attributes that contribute most to the best class")
+    none: bool = Field(True, description="apply open-set rejection: 'none of these' below the rejection threshold")
+    also: list[NewClass] = Field([], description="temporary classes that are candidates in this request only")
+    with_features: bool = Field(False, description="return the features of the images, for further requests")
 
 
-class Rank(BaseModel):
-    """One class of an image's answer."""
+class PredictRequest(Options):
+    """Prediction request with images given as features."""
+
+    features: Annotated[list[Row], FailFast()] = Field(description="one row of features per image")
+
+
+class RankedClass(BaseModel):
+    """A predicted class of an image."""
 
     name: str
     confidence: float
     seen: bool
 
 
-class Reason(BaseModel):
-    """An attribute of the best class: what it contributes to the score, its value, and the mean of the seen classes."""
+class Contribution(BaseModel):
+    """Contribution of an attribute to the score of the best class, its value, and its mean over seen classes (``usual``)."""
 
     attribute: str
     contribution: float
@@ -62,32 +64,33 @@ class Reason(BaseModel):
     usual: float
 
 
-class ImageAnswer(BaseModel):
-    """The classes of one image, best first, and what spoke for and against the first.
+class ImagePrediction(BaseModel):
+    """Predicted classes of an image, the best first, and attribute contributions to the best class.
 
-    Where ``none`` is true, the image fits no class: "none of these" stands first, and guesses follow. The contributions of
-    the attributes given and that of all ``others`` sum to ``total``: the score over that of the mean of the seen classes.
+    If ``none`` is true, the image was rejected: "none of these" is first, followed by the best classes. ``speaks_for`` and
+    ``speaks_against`` are the largest positive and negative contributions. They and ``others``, the contribution of all other
+    attributes, sum to ``total``, the difference between the score and that of the mean class vector of the seen classes.
     """
 
     image: str
     none: bool = False
-    classes: list[Rank]
-    speaks_for: list[Reason] = []
-    speaks_against: list[Reason] = []
+    classes: list[RankedClass]
+    speaks_for: list[Contribution] = []
+    speaks_against: list[Contribution] = []
     others: float | None = None
     total: float | None = None
     features: list[float] | None = None
 
 
-class Answer(BaseModel):
-    """The answers of all images asked about; notes say what was filled in or left out."""
+class PredictResponse(BaseModel):
+    """Predictions of all images, and notes on the descriptions of temporary classes."""
 
-    answers: list[ImageAnswer]
+    answers: list[ImagePrediction]
     notes: list[str] = []
 
 
-class Slider(BaseModel):
-    """An attribute, the range of its values among the classes, and their mean."""
+class AttributeRange(BaseModel):
+    """Range and mean of an attribute over the classes."""
 
     name: str
     lowest: float
@@ -96,7 +99,7 @@ class Slider(BaseModel):
 
 
 class KnownClass(BaseModel):
-    """A class; ``added`` says that it came while the server ran."""
+    """A class of the model; ``added`` is true if a client added it."""
 
     name: str
     seen: bool
@@ -104,51 +107,100 @@ class KnownClass(BaseModel):
     vector: list[float] | None = None
 
 
-class Classes(BaseModel):
-    """The classes, and what they are known by; whether photos are taken, and whether changes need a token."""
+class ClassList(BaseModel):
+    """Classes and attributes of the model; whether photos are accepted (``photos``) and changes need a token (``guarded``)."""
 
     semantics: str
-    attributes: list[Slider]
+    attributes: list[AttributeRange]
     classes: list[KnownClass]
     photos: bool
     guarded: bool
 
 
-class Changed(BaseModel):
-    """A class was added or removed."""
+class ClassChange(BaseModel):
+    """Response to adding or removing a class: its name, the new number of classes, and notes."""
 
     name: str
     classes: int
     notes: list[str] = []
 
 
-async def read_json(request: Request, kind: type[Message]) -> Message:
-    """The message in a request's body, which must be JSON."""
+async def read_json(request: Request, kind: type[Schema]) -> Schema:
+    """Read and validate a JSON request body.
+
+    Parameters
+    ----------
+    request : Request
+        The request.
+    kind : type of BaseModel
+        Expected schema.
+
+    Returns
+    -------
+    BaseModel
+        The body, an instance of ``kind``.
+
+    Raises
+    ------
+    RequestError
+        If the body is not JSON (400, 415), or does not match the schema (422).
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Refused(415, "send JSON, with the header Content-Type: application/json.")
+        raise RequestError(415, "the body must be JSON. Send it with the header Content-Type: application/json.")
     content = await request.body()
     try:
         return await run_in_threadpool(kind.model_validate_json, content)
     except ValidationError as error:
-        raise _refusal(error) from error
+        raise _request_error(error) from error
 
 
 async def read_photos(request: Request, limits: Limits) -> tuple[list[tuple[str, bytes]], Options]:
-    """The names and contents of the photos in a form, and the options beside them."""
+    """Read the photos and options of a multipart form.
+
+    Parameters
+    ----------
+    request : Request
+        The request.
+    limits : Limits
+        Limits on the number of photos.
+
+    Returns
+    -------
+    photos : list of (str, bytes)
+        Names and contents of the photos.
+    options : Options
+        Options of the prediction.
+
+    Raises
+    ------
+    RequestError
+        If there is no photo, or an option is not valid.
+    """
     async with request.form(max_files=limits.photos, max_fields=len(Options.model_fields)) as form:
         files = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
         photos = [(_shown(one.filename), await one.read()) for one in files]
         given = {name: _value(text) for name, text in form.items() if isinstance(text, str)}
     if not photos:
-        raise Refused(422, "there is no photo in the form. Send one as a file, as in curl -F photo=@bird.jpg")
+        raise RequestError(422, "there is no photo in the form. Send a file, as in curl -F photo=@bird.jpg")
     try:
         return photos, Options.model_validate(given)
     except ValidationError as error:
-        raise _refusal(error) from error
+        raise _request_error(error) from error
 
 
 def schema_of(kind: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a message, whole in itself."""
+    """Build the JSON schema of a model without references.
+
+    Parameters
+    ----------
+    kind : type of BaseModel
+        Request schema.
+
+    Returns
+    -------
+    dict
+        JSON schema.
+    """
     schema = kind.model_json_schema()
     parts = schema.pop("$defs", {})
     text = json.dumps(schema)
@@ -158,21 +210,21 @@ def schema_of(kind: type[BaseModel]) -> dict[str, Any]:
 
 
 def _shown(name: str | None) -> str:
-    """A file's name without its folders: it is shown, and never opened."""
+    """Name of an uploaded file without folders; it is only shown, never opened."""
     return (name or "photo").replace("\\", "/").rsplit("/", 1)[-1][-200:] or "photo"
 
 
 def _value(text: str) -> Any:
-    """A field's value: ``5``, ``true`` and ``["a", "b"]`` as JSON, all else as the text it is."""
+    """Parse a form field as JSON, such as ``5``, ``true`` or ``["a", "b"]``; return other text unchanged."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
 
 
-def _refusal(error: ValidationError) -> Refused:
+def _request_error(error: ValidationError) -> RequestError:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     if first["type"] == "json_invalid":
-        return Refused(400, f"the body is not JSON ({first['msg'].removeprefix('Invalid JSON: ')}).")
-    place = ".".join(str(part) for part in first["loc"])[:200]
-    return Refused(422, f"{place}: {first['msg']}" if place else first["msg"])
+        return RequestError(400, f"the body is not valid JSON ({first['msg'].removeprefix('Invalid JSON: ')}).")
+    field = ".".join(str(part) for part in first["loc"])[:200]
+    return RequestError(422, f"{field}: {first['msg']}" if field else first["msg"])

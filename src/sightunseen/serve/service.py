@@ -1,4 +1,4 @@
-"""The model that is served: what it answers, and the classes that come and go while it does."""
+"""Service of a model: predictions, and classes that are added and removed at run time."""
 
 import copy
 import warnings
@@ -13,16 +13,32 @@ from sightunseen.methods import ZeroShotClassifier
 from sightunseen.semantics.additions import describe_like
 from sightunseen.semantics.describe import ENCODED, ClassDescriptions
 from sightunseen.semantics.text import Encoder, open_encoder
-from sightunseen.serve.image_answers import answers_of
-from sightunseen.serve.limits import Limits, Refused
-from sightunseen.serve.schemas import Answer, Changed, NewClass, Options
+from sightunseen.serve.image_answers import predictions_of
+from sightunseen.serve.limits import Limits, RequestError
+from sightunseen.serve.schemas import ClassChange, NewClass, Options, PredictResponse
 
 
-class ServedModel:
-    """A model whose classes change as a whole: a changed copy takes its place, so no answer meets half a change.
+class ModelService:
+    """A model whose classes can change at run time.
 
-    ``answer``, ``add`` and ``remove`` belong to one thread; ``model`` may be read by any. ``folder`` is where changes are
-    saved, if they are.
+    A change replaces the model by a changed copy, so other threads never read a partly changed model. ``predict``, ``add`` and
+    ``remove`` must be called from one thread; ``model`` and ``added`` can be read from any.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted model; it is not modified.
+    limits : Limits
+        Limits on classes and their descriptions.
+    folder : Path, optional
+        Model folder to save changes to.
+
+    Attributes
+    ----------
+    model : ZeroShotClassifier
+        The current model.
+    added : frozenset of str
+        Names of classes that were added.
     """
 
     def __init__(self, model: ZeroShotClassifier, limits: Limits, folder: Path | None = None) -> None:
@@ -33,61 +49,113 @@ class ServedModel:
         self._encoder: Encoder | None = None
         self._explainer = Explainer(model)
 
-    def answer(self, features: Any, names: list[str], options: Options) -> Answer:
-        """The answers of images (n, d)."""
+    def predict(self, features: Any, names: list[str], options: Options) -> PredictResponse:
+        """Predict the classes of images.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n, d)
+            Features of the images.
+        names : list of str
+            Names of the images.
+        options : Options
+            Candidates, number of classes and further options.
+
+        Returns
+        -------
+        PredictResponse
+            One prediction per image.
+
+        Raises
+        ------
+        RequestError
+            If a candidate is unknown, or a temporary class is not valid.
+        """
         if len(options.also) > self.limits.described:
-            raise Refused(422, f"also: {len(options.also)} classes; at most {self.limits.described} are described at once.")
+            raise RequestError(422, f"also: found {len(options.also)} classes; at most {self.limits.described} are allowed.")
         model, notes = self.model, []
         for new in options.also:
-            model, said = self._with(model, new)
-            notes += said
+            model, more = self._with(model, new)
+            notes += more
         wanted: Any = options.candidates
         if not isinstance(wanted, str):
             known = labels_of(model)
             unknown = next((name for name in wanted if name not in known), None)
             if unknown is not None:
-                raise Refused(422, f"candidates: there is no class '{unknown[:200]}'.")
+                raise RequestError(422, f"candidates: there is no class '{unknown[:200]}'. GET /classes lists the classes.")
             wanted = np.array([known[name] for name in wanted])
         explainer = self._explainer if options.reasons else None
-        answers = answers_of(model, features, names, options.top, wanted, explainer, options.none)
+        answers = predictions_of(model, features, names, options.top, wanted, explainer, options.none)
         if options.with_features:
             for answer, row in zip(answers, np.asarray(features), strict=True):
                 answer.features = row.tolist()
-        return Answer(answers=answers, notes=notes)
+        return PredictResponse(answers=answers, notes=notes)
 
-    def add(self, new: NewClass) -> Changed:
-        """Make a class recognisable."""
+    def add(self, new: NewClass) -> ClassChange:
+        """Add a class.
+
+        Parameters
+        ----------
+        new : NewClass
+            Name and description of the class.
+
+        Returns
+        -------
+        ClassChange
+            Name, new number of classes, and notes.
+
+        Raises
+        ------
+        RequestError
+            If the class exists, the description is not valid, or too many classes were added.
+        """
         if len(self.added) >= self.limits.added_classes:
-            raise Refused(422, f"{len(self.added)} classes were added, and no more are taken. Remove some first.")
+            raise RequestError(422, f"{len(self.added)} classes were added; no more are allowed. Remove some first.")
         model, notes = self._with(self.model, new)
-        self._take(model, self.added | {new.name})
-        return Changed(name=new.name, classes=len(model.classes_), notes=notes)
+        self._replace(model, self.added | {new.name})
+        return ClassChange(name=new.name, classes=len(model.classes_), notes=notes)
 
-    def remove(self, name: str) -> Changed:
-        """Take an unseen class out."""
+    def remove(self, name: str) -> ClassChange:
+        """Remove an unseen class.
+
+        Parameters
+        ----------
+        name : str
+            Name of the class.
+
+        Returns
+        -------
+        ClassChange
+            Name and new number of classes.
+
+        Raises
+        ------
+        RequestError
+            If there is no such class (404), or it is a seen class (409).
+        """
         known = labels_of(self.model)
         if name not in known:
-            raise Refused(404, f"there is no class '{name[:200]}'.")
+            raise RequestError(404, f"there is no class '{name[:200]}'. GET /classes lists the classes.")
         if known[name] in self.model.seen_classes_:
-            raise Refused(409, f"'{name}' was trained on, so it cannot be removed. Leave it out of the candidates instead.")
+            raise RequestError(409, f"'{name}' was trained on and cannot be removed. Leave it out of the candidates instead.")
         model = copy.deepcopy(self.model).remove_classes([known[name]])
-        self._take(model, self.added - {name})
-        return Changed(name=name, classes=len(model.classes_))
+        self._replace(model, self.added - {name})
+        return ClassChange(name=name, classes=len(model.classes_))
 
-    def _take(self, model: ZeroShotClassifier, added: frozenset[str]) -> None:
+    def _replace(self, model: ZeroShotClassifier, added: frozenset[str]) -> None:
         if self.folder is not None:
             model.save(self.folder)
         self.model, self.added, self._explainer = model, added, Explainer(model)
 
     def _with(self, model: ZeroShotClassifier, new: NewClass) -> tuple[ZeroShotClassifier, list[str]]:
-        """A copy of the model that knows one class more, and what is to be said about it."""
+        """Copy the model and add a class; returns the copy and warnings about the description."""
         self._check(new, model)
         attributes = new.attributes or {}
         table = model.table_
         kind, _, encoder = table.use.partition(":")
         if kind in ENCODED and self._encoder is None:
             self._encoder = open_encoder(encoder)
-        said = ClassDescriptions(
+        description = ClassDescriptions(
             (new.name,),
             tuple(attributes) or None,
             np.array([list(attributes.values())]) if attributes else None,
@@ -95,7 +163,7 @@ class ServedModel:
         )
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter("always")
-            described = describe_like(table, said, self._encoder)
+            described = describe_like(table, description, self._encoder)
         if table.labels.dtype.kind != "U":
             described = ClassTable([_number(new.name)], {table.use: described.vectors}, table.attribute_names)
         return copy.deepcopy(model).add_classes(described), [str(note.message) for note in notes]
@@ -103,20 +171,31 @@ class ServedModel:
     def _check(self, new: NewClass, model: ZeroShotClassifier) -> None:
         name, text = new.name, new.description
         if len(name) > self.limits.name_length:
-            raise Refused(422, f"the name has {len(name):,} characters; at most {self.limits.name_length} are taken.")
+            raise RequestError(422, f"the name has {len(name):,} characters; at most {self.limits.name_length} are allowed.")
         if not name.isprintable() or name != name.strip() or not any(one.isalnum() for one in name):
-            raise Refused(422, "a name needs a letter or a digit, no control characters, and no space around it.")
+            raise RequestError(422, "the name must have a letter or a digit, no control characters, and no space at its ends.")
         if name in labels_of(model):
-            raise Refused(409, f"there is a class '{name}' already. Give the new one another name.")
+            raise RequestError(409, f"class '{name}' already exists. Choose another name.")
         if text is not None and not text.strip():
-            raise Refused(422, "the description is empty. Describe the class in a sentence, or leave it out.")
+            raise RequestError(422, "the description is empty. Describe the class in a sentence, or leave the description out.")
         if len(text or "") > self.limits.description_length:
             most = self.limits.description_length
-            raise Refused(422, f"the description has {len(text or ''):,} characters; at most {most:,} are taken.")
+            raise RequestError(422, f"the description has {len(text or ''):,} characters; at most {most:,} are allowed.")
 
 
 def labels_of(model: ZeroShotClassifier) -> dict[str, Any]:
-    """The labels by the names they have over HTTP, sorted: labels may be numbers, names are text."""
+    """Map names in the HTTP API to labels, sorted by label; a label can be a number, a name is a string.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted model.
+
+    Returns
+    -------
+    dict of str to label
+        Labels by name.
+    """
     return {str(label): label for label in model.classes_.tolist()}
 
 
@@ -124,4 +203,4 @@ def _number(name: str) -> int:
     try:
         return int(name)
     except ValueError as error:
-        raise Refused(422, f"the model's classes are numbers; '{name}' is none.") from error
+        raise RequestError(422, f"'{name}' is not a number; the classes of this model are numbers.") from error

@@ -1,4 +1,4 @@
-"""One training loop for every method: a method hands it a run, the loop and its engines do the rest."""
+"""Training loop shared by all methods: a method describes a :class:`Run`; the loop and its engines execute it."""
 
 from sightunseen.training.loop import CHUNK, Hook, Run, Training, TrainingInterrupted, train, train_together
 from sightunseen.training.objective import Draw, FusedForm, Objective

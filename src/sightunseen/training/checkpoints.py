@@ -1,4 +1,4 @@
-"""Stopping and going on: a checkpoint is one safetensors file, its progress in the header, written atomically."""
+"""Checkpoints: one safetensors file per stage, written atomically, with the progress in its header."""
 
 import json
 import time
@@ -16,13 +16,18 @@ PROGRESS = ("identity", "steps_done", "losses", "curve", "notes")
 
 
 class Checkpoints(Hook):
-    """Save the run every ``seconds`` and when asked to stop; go on from what is saved.
+    """Save checkpoints at regular intervals and on a requested stop; resume from an existing one.
 
     Parameters
     ----------
-    folder : where ``<stage>.safetensors`` files are kept.
-    identity : what the run is (data, settings). A checkpoint of another run is refused, not continued.
-    stop_asked : asked after every chunk; once it says yes, the run is saved and broken off.
+    folder : Path
+        Folder of the ``<stage>.safetensors`` files.
+    identity : str
+        Digest of data and hyperparameters. A checkpoint with another identity is not resumed.
+    seconds : float, default=15.0
+        Time between two checkpoints.
+    stop_asked : callable that returns a bool, default=never
+        Called after every chunk; if it returns True, the run is saved and interrupted.
     """
 
     def __init__(
@@ -39,7 +44,13 @@ class Checkpoints(Hook):
         self._saved_at: dict[str, float] = {}  # by stage
 
     def on_start(self, training: Training) -> None:
-        """Go on from the checkpoint of this stage, if there is one."""
+        """Resume from the checkpoint of this stage, if there is one.
+
+        Raises
+        ------
+        ModelError
+            If the checkpoint is damaged or belongs to another run.
+        """
         path = self._path(training)
         self._saved_at[training.stage] = time.monotonic()
         if not path.is_file():
@@ -53,21 +64,27 @@ class Checkpoints(Hook):
             raise ModelError(f"checkpoint {path} is damaged: {error}. Delete {self.folder} and start again.") from error
         if identity != self.identity:
             raise ModelError(
-                f"checkpoint {path} belongs to a run with other data or settings. Give the same ones to go on, "
-                f"or delete {self.folder} to start again."
+                f"checkpoint {path} belongs to a run with other data or settings. Repeat the run with the same data and "
+                f"hyperparameters to resume it, or delete {self.folder} to start again."
             )
         training.restore(state, steps_done, losses)
         training.curve[:], training.objective.notes[:] = curve, notes
 
     def on_chunk(self, training: Training) -> None:
-        """Save when it is time, at the end, and when asked to stop."""
+        """Save if the interval has passed, at the end of training, and on a requested stop.
+
+        Raises
+        ------
+        TrainingInterrupted
+            If a stop was requested before the end of training.
+        """
         stop = self.stop_asked() and not training.finished
         if stop or training.finished or time.monotonic() - self._saved_at[training.stage] >= self.seconds:
             self.save(training)
         if stop:
             raise TrainingInterrupted(
-                f"{training.stage}: stopped after {training.steps_done:,} of {training.last:,} tasks; "
-                f"kept in {self.folder}. Go on with the same command and --resume."
+                f"{training.stage}: stopped after {training.steps_done:,} of {training.last:,} steps; "
+                f"checkpoint saved in {self.folder}. Repeat the command with --resume to continue."
             )
 
     def save(self, training: Training) -> None:
@@ -75,7 +92,7 @@ class Checkpoints(Hook):
         values = (self.identity, training.steps_done, training.losses, training.curve, training.objective.notes)
         progress = dict(zip(PROGRESS, values, strict=True))
         with written_atomically(self._path(training)) as temporary:
-            # Written by Python, so that a full disk is an OSError like any other.
+            # Written by Python, not by safetensors, so that a full disk raises an OSError.
             temporary.write_bytes(save(training.state(), metadata={"progress": json.dumps(progress)}))
         self._saved_at[training.stage] = time.monotonic()
 

@@ -1,6 +1,7 @@
-"""The plain engine: one task, one eager step. Runs everywhere and is what the others are checked against."""
+"""Reference engine: one eager PyTorch step per batch. Runs on every device; the other engines are tested against it."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,54 +11,91 @@ from sightunseen.training.optimisation import Optimisation
 
 
 class EagerEngine:
-    """Loss, gradient, clipping and fused Adam, step by step."""
+    """Train one model by backpropagation, gradient clipping and fused Adam, one step at a time.
 
-    manner = ""  # in the engine's name
+    Parameters
+    ----------
+    objective : Objective
+        Loss and parameters.
+    optimisation : Optimisation
+        Hyperparameters of the optimiser.
+
+    Attributes
+    ----------
+    name : str
+        Name of the engine in run records.
+    """
+
+    kind = ""  # part of the engine's name
 
     def __init__(self, objective: Objective, optimisation: Optimisation) -> None:
         self.objective = objective
         self.optimisation = optimisation
         self.device = objective.parameters[0].device
-        self.name = f"{self.device.type}{self.manner}, float32"
-        self.optimiser = self._make_optimiser()
+        self.name = f"{self.device.type}{self.kind}, float32"
+        self.optimiser = self._make_optimiser(lr=optimisation.learning_rate)
 
-    def run(self, tasks: Draw, first_step: int) -> float:
-        """Take one step a task; the sum of the losses."""
-        size = len(tasks["rows"])
+    def run(self, draws: Draw, first_step: int) -> float:
+        """Take one gradient step per batch.
+
+        Parameters
+        ----------
+        draws : mapping of str to Tensor of shape (k, ...)
+            Index arrays of k batches, as drawn by the objective.
+        first_step : int
+            Number of the first step; the learning rate depends on it.
+
+        Returns
+        -------
+        float
+            Sum of the k losses, each before its step.
+        """
+        size = len(draws["rows"])
         rates = self.optimisation.learning_rates(first_step, size).tolist()
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for k in range(size):
             self.optimiser.param_groups[0]["lr"] = rates[k]
-            total += self.step({name: array[k] for name, array in tasks.items()}).detach()
+            total += self.step({name: array[k] for name, array in draws.items()}).detach()
         return float(total)
 
-    def step(self, task: Mapping[str, Tensor]) -> Tensor:
-        """One update of the parameters; the loss before it."""
+    def step(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Update the parameters on one batch and return the loss before the update."""
         self.optimiser.zero_grad(set_to_none=True)
-        loss = self.objective.loss(task)
+        loss = self.objective.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         self._clip_gradient()
         self.optimiser.step()
         return loss
 
     def state(self, moments: bool = True) -> dict[str, Tensor]:
-        """Parameters by place (``0.value``) and, to train on from here, Adam's moments (``0.step``, ``0.exp_avg``, ...)."""
+        """Copy the state of training for a checkpoint.
+
+        Parameters
+        ----------
+        moments : bool, default=True
+            Whether to include Adam's state; it is needed to continue training, not to use the model.
+
+        Returns
+        -------
+        dict of str to Tensor
+            For the k-th parameter ``k.value`` and, with ``moments``, ``k.step``, ``k.exp_avg`` and ``k.exp_avg_sq``.
+        """
         found = {}
-        for place, parameter in enumerate(self.objective.parameters):
+        for index, parameter in enumerate(self.objective.parameters):
             optimiser_state = self.optimiser.state[parameter] if moments else {}
             for name, tensor in {"value": parameter.detach(), **optimiser_state}.items():
-                found[f"{place}.{name}"] = tensor.cpu().clone()
+                found[f"{index}.{name}"] = tensor.cpu().clone()
         return found
 
     @torch.no_grad()
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Take over a state that :meth:`state` gave."""
-        for place, parameter in enumerate(self.objective.parameters):
-            parameter.copy_(state[f"{place}.value"])
-            if f"{place}.step" not in state:
-                continue  # saved at the end of training, which needs no moments
+        """Restore a state returned by :meth:`state`, of this engine or of any other."""
+        for index, parameter in enumerate(self.objective.parameters):
+            parameter.copy_(state[f"{index}.value"])
+            if f"{index}.step" not in state:
+                continue  # saved at the end of training, without moments
             self.optimiser.state[parameter] = {
-                name: state[f"{place}.{name}"].to(parameter.device).clone() for name in ("step", "exp_avg", "exp_avg_sq")
+                name: state[f"{index}.{name}"].to(parameter.device).clone() for name in ("step", "exp_avg", "exp_avg_sq")
             }
 
     def _clip_gradient(self) -> None:
@@ -65,19 +103,14 @@ class EagerEngine:
         if limit is None:
             return
         gradients = [parameter.grad for parameter in self.objective.parameters if parameter.grad is not None]
-        # Row by row, which uses all cores and, unlike a sum over all numbers, gives the same bits with any number of them.
+        # Row norms first: this uses all cores and, unlike one sum over all values, does not depend on their number.
         rows = [torch.linalg.vector_norm(gradient, dim=-1).flatten() for gradient in gradients if gradient.ndim > 1]
         others = [torch.linalg.vector_norm(gradient).flatten() for gradient in gradients if gradient.ndim < 2]
         norm = torch.linalg.vector_norm(torch.cat([*rows, *others]))
-        # Where the norm is small enough, scaling by one would cost a pass over all gradients for nothing.
+        # Skipping a multiplication by one saves a pass over all gradients.
         if norm > limit:
             nn.utils.clip_grads_with_norm_(self.objective.parameters, limit, norm)
 
-    def _make_optimiser(self) -> torch.optim.Adam:
-        return torch.optim.Adam(
-            self.objective.parameters,
-            lr=self.optimisation.learning_rate,
-            betas=(self.optimisation.momentum, 0.999),
-            weight_decay=self.optimisation.weight_decay,
-            fused=True,
-        )
+    def _make_optimiser(self, **options: Any) -> torch.optim.Adam:
+        betas, decay = (self.optimisation.momentum, 0.999), self.optimisation.weight_decay
+        return torch.optim.Adam(self.objective.parameters, betas=betas, weight_decay=decay, fused=True, **options)

@@ -1,6 +1,7 @@
-"""The CUDA engine: the same step as ``cpu``, recorded as a CUDA graph of many steps and replayed."""
+"""CUDA engine: the steps of the reference engine, captured as a CUDA graph of many steps and replayed."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,14 +10,25 @@ from sightunseen.training.cpu import EagerEngine
 from sightunseen.training.objective import Draw, Objective
 from sightunseen.training.optimisation import Optimisation
 
-GRAPH_STEPS = 20  # steps recorded in one graph
-WARM_UP = 3  # eager steps before recording, so that every buffer of the optimiser exists
+GRAPH_STEPS = 20  # steps captured in one graph
+WARM_UP = 3  # eager steps before the capture, so that all buffers of the optimiser exist
 
 
 class GraphEngine(EagerEngine):
-    """Launching some forty kernels a step costs more than running them; a graph launches them at once."""
+    """Train one model on a GPU by replaying a CUDA graph.
 
-    manner = " graph"
+    A step launches about forty small kernels, and launching them one by one takes longer than running them. A graph launches
+    them together.
+
+    Parameters
+    ----------
+    objective : Objective
+        Loss and parameters; every step must execute the same operations (``objective.alike``).
+    optimisation : Optimisation
+        Hyperparameters of the optimiser.
+    """
+
+    kind = " graph"
 
     def __init__(self, objective: Objective, optimisation: Optimisation) -> None:
         self.rate = torch.tensor(optimisation.learning_rate, device=objective.parameters[0].device)
@@ -27,28 +39,28 @@ class GraphEngine(EagerEngine):
         self.static: dict[str, Tensor] = {}
         self.steps_taken = 0
 
-    def run(self, tasks: Draw, first_step: int) -> float:
-        """Take one step a task; the sum of the losses."""
-        rates = self.optimisation.learning_rates(first_step, len(tasks["rows"]))
-        work = {**tasks, "rate": torch.from_numpy(rates).to(self.rate)}
+    def run(self, draws: Draw, first_step: int) -> float:
+        """Take one gradient step per batch; see :meth:`EagerEngine.run`."""
+        rates = self.optimisation.learning_rates(first_step, len(draws["rows"]))
+        work = {**draws, "rate": torch.from_numpy(rates).to(self.rate)}
         self.total.zero_()
         if self.graph is not None and any(self.static[name].shape[1:] != array.shape[1:] for name, array in work.items()):
-            self._forget_graph()  # recorded for tasks of another size
+            self._drop_graph()  # captured for batches of another size
         for start in range(0, len(rates), GRAPH_STEPS):
             piece = {name: array[start : start + GRAPH_STEPS] for name, array in work.items()}
             if self.steps_taken < WARM_UP or len(piece["rate"]) < GRAPH_STEPS:
-                self._without_graph(piece)
+                self._run_eagerly(piece)
             else:
                 self._replay(piece)
         return float(self.total)
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Take over a state; a graph recorded for the old buffers is dropped."""
+        """Restore a state of any engine; a graph captured for the old buffers is dropped."""
         super().restore(state)
-        self._forget_graph()
+        self._drop_graph()
 
-    def _without_graph(self, work: Mapping[str, Tensor]) -> None:
-        """Eager steps on a side stream, as recording later demands."""
+    def _run_eagerly(self, work: Mapping[str, Tensor]) -> None:
+        """Take eager steps on a side stream, as required before a capture."""
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             self._take_steps(work)
@@ -71,20 +83,13 @@ class GraphEngine(EagerEngine):
             self.rate.copy_(work["rate"][k])
             self.total += self.step({name: array[k] for name, array in work.items() if name != "rate"}).detach()
 
-    def _forget_graph(self) -> None:
+    def _drop_graph(self) -> None:
         self.graph, self.static, self.steps_taken = None, {}, 0
 
     def _clip_gradient(self) -> None:
-        # A graph cannot look at the norm and decide; it always scales.
+        # A graph cannot branch on the norm, so the gradient is always multiplied.
         if self.optimisation.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.objective.parameters, self.optimisation.clip_norm)
 
-    def _make_optimiser(self) -> torch.optim.Adam:
-        return torch.optim.Adam(
-            self.objective.parameters,
-            lr=self.rate,
-            betas=(self.optimisation.momentum, 0.999),
-            weight_decay=self.optimisation.weight_decay,
-            fused=True,
-            capturable=True,
-        )
+    def _make_optimiser(self, **options: Any) -> torch.optim.Adam:
+        return super()._make_optimiser(**{**options, "lr": self.rate}, capturable=True)

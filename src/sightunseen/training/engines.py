@@ -1,4 +1,4 @@
-"""Which engine trains what: the plain one on a CPU, CUDA graphs on a GPU, batched where the objectives can be fused."""
+"""Selection of the training engine: eager on a CPU, CUDA graphs on a GPU, fused kernels where the objective allows them."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,39 +14,62 @@ from sightunseen.training.objective import Draw, Objective
 from sightunseen.training.optimisation import Optimisation
 
 BATCH = 32  # models trained at once on a GPU
-HEAVY = 1_000_000  # parameters from which on a step is work for the cores rather than for Python, which has but one
-MOST_CLASSES = 1024  # generated in a task by the fused kernels, whose buffers grow with the square of it
+HEAVY = 1_000_000  # number of parameters from which a step is limited by arithmetic and not by the Python interpreter
+MOST_CLASSES = 1024  # most classes per batch for the fused kernels; their buffers grow with its square
 
 
 class Engine(Protocol):
-    """Takes the steps of one model or several, known by their place."""
+    """Interface of engines: take the gradient steps of one or several models, addressed by their index."""
 
-    name: str  # as run records have it, with the precision of its products
+    name: str  # with the precision of its matrix products, as stored in run records
 
-    def run(self, tasks: Sequence[Draw], first_steps: Sequence[int], active: Sequence[bool]) -> list[float]:
-        """Take a step a task in every active model; the sums of their losses."""
+    def run(self, draws: Sequence[Draw], first_steps: Sequence[int], active: Sequence[bool]) -> list[float]:
+        """Take one gradient step per batch in every active model.
 
-    def state(self, place: int, moments: bool = True) -> dict[str, Tensor]:
-        """Parameters and, to train on from here, Adam's moments, by name."""
+        Parameters
+        ----------
+        draws : sequence of mappings of str to Tensor of shape (k, ...)
+            Index arrays of k batches for each model.
+        first_steps : sequence of int
+            Number of the first step of each model.
+        active : sequence of bool
+            Whether each model is to be trained; the others keep their parameters.
 
-    def restore(self, place: int, state: Mapping[str, Tensor]) -> None:
-        """Take over a state that any engine gave."""
+        Returns
+        -------
+        list of float
+            Sum of the k losses of each model; zero for an inactive model.
+        """
+
+    def state(self, index: int, moments: bool = True) -> dict[str, Tensor]:
+        """Copy the parameters and, with ``moments``, Adam's state of one model; see :meth:`EagerEngine.state`."""
+
+    def restore(self, index: int, state: Mapping[str, Tensor]) -> None:
+        """Restore a state of one model that any engine returned."""
 
     def release(self) -> None:
-        """Let go of the models: training is over."""
+        """Free the resources that models share, at the end of training."""
 
 
 class SideBySide:
-    """One engine a model; on a CPU each of them on a thread of its own, which is faster than all cores on one model."""
+    """Several models with one engine each.
+
+    On a CPU each model is trained on a thread of its own, which is faster than all cores working on one model.
+
+    Parameters
+    ----------
+    engines : sequence of EagerEngine
+        Engines of the models, all on one device.
+    """
 
     def __init__(self, engines: Sequence[EagerEngine]) -> None:
         self.engines = engines
         self.name = engines[0].name
         self.threads = len(engines) if engines[0].device.type == "cpu" else 1
 
-    def run(self, tasks: Sequence[Draw], first_steps: Sequence[int], active: Sequence[bool]) -> list[float]:
-        """Take a step a task in every active model; the sums of their losses."""
-        work = [(e, draw, first) for e, draw, first, on in zip(self.engines, tasks, first_steps, active, strict=True) if on]
+    def run(self, draws: Sequence[Draw], first_steps: Sequence[int], active: Sequence[bool]) -> list[float]:
+        """Take one gradient step per batch in every active model; see :meth:`Engine.run`."""
+        work = [(e, draw, first) for e, draw, first, on in zip(self.engines, draws, first_steps, active, strict=True) if on]
         if self.threads == 1 or len(work) == 1:
             sums = iter([engine.run(draw, first) for engine, draw, first in work])
         else:
@@ -55,23 +78,36 @@ class SideBySide:
                 with ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
                     sums = iter(list(pool.map(lambda job: job[0].run(*job[1:]), work)))
             finally:
-                torch.set_num_threads(threads)  # what the workers set would hold for every later thread
+                torch.set_num_threads(threads)  # the workers' number would apply to all later threads
         return [next(sums) if on else 0.0 for on in active]
 
-    def state(self, place: int, moments: bool = True) -> dict[str, Tensor]:
-        """Parameters and moments of one model."""
-        return self.engines[place].state(moments)
+    def state(self, index: int, moments: bool = True) -> dict[str, Tensor]:
+        """Copy the state of one model."""
+        return self.engines[index].state(moments)
 
-    def restore(self, place: int, state: Mapping[str, Tensor]) -> None:
-        """Take over a state."""
-        self.engines[place].restore(state)
+    def restore(self, index: int, state: Mapping[str, Tensor]) -> None:
+        """Restore the state of one model."""
+        self.engines[index].restore(state)
 
     def release(self) -> None:
-        """Nothing is shared between the models."""
+        """Do nothing: the models share no resources."""
 
 
 def engine_for(objectives: Sequence[Objective], optimisations: Sequence[Optimisation]) -> Engine:
-    """The fastest engine for objectives that :func:`batches` put together."""
+    """Choose the fastest engine for objectives that one engine can train.
+
+    Parameters
+    ----------
+    objectives : sequence of Objective
+        One group of :func:`group_by_shape`.
+    optimisations : sequence of Optimisation
+        Hyperparameters of the optimiser for each objective.
+
+    Returns
+    -------
+    Engine
+        Engine for all of them.
+    """
     if _fusible(objectives[0]):
         from sightunseen.training.batched import BatchedEngine
 
@@ -82,24 +118,46 @@ def engine_for(objectives: Sequence[Objective], optimisations: Sequence[Optimisa
 
 
 def most_at_once(objective: Objective) -> int:
-    """How many models like this one are worth training at once."""
+    """Compute how many models like this one to train at once, given the cores or the GPU memory that is free.
+
+    Parameters
+    ----------
+    objective : Objective
+        Objective of one of the models.
+
+    Returns
+    -------
+    int
+        Number of models, at least one.
+    """
     if objective.parameters[0].device.type == "cpu":
         heavy = sum(parameter.numel() for parameter in objective.parameters) >= HEAVY
         return torch.get_num_threads() if heavy else 1
     form = objective.fused_form() if _fusible(objective) else None
     if form is None:
         return 1
-    # Every model may bring features of its own, which are joined and brought to unit length.
+    # Each model may have its own features, which the engine concatenates and normalises: about three copies.
     device = form.features.device
     free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(min(BATCH, max(1, free // 2 // (3 * form.features.nbytes))))
 
 
-def batches(objectives: Sequence[Objective]) -> list[list[int]]:
-    """Places of the objectives, grouped by what one engine can train together."""
+def group_by_shape(objectives: Sequence[Objective]) -> list[list[int]]:
+    """Group objectives that one engine can train together.
+
+    Parameters
+    ----------
+    objectives : sequence of Objective
+        Objectives on one device.
+
+    Returns
+    -------
+    list of list of int
+        Indices of the objectives in each group.
+    """
     groups: dict[Hashable, list[int]] = {}
-    for place, objective in enumerate(objectives):
-        groups.setdefault(_shape(objective) if _fusible(objective) else "any", []).append(place)
+    for index, objective in enumerate(objectives):
+        groups.setdefault(_shape(objective) if _fusible(objective) else "any", []).append(index)
     return list(groups.values())
 
 
@@ -110,7 +168,7 @@ def _fusible(objective: Objective) -> bool:
 
 
 def _shape(objective: Objective) -> Hashable:
-    """What models must share to be trained by the same kernels."""
+    """Shapes and flags that must agree between models trained by the same kernels."""
     form = objective.fused_form()
     assert form is not None
     parameters = tuple(parameter.shape for parameter in objective.parameters)

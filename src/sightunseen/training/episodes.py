@@ -1,7 +1,7 @@
-"""Algorithm 1, line 1: drawing tasks of M classes and N images a class, many at a time, on the device they are used on.
+"""Sampling of episodes (Algorithm 1, line 1): M classes and N images per class, for many steps at once, on any device.
 
-Task number t is a function of the seed and t alone, the same one on every device: tasks can be drawn in pieces of any size,
-and a run can go on from any task without keeping the state of a random generator.
+What is drawn for step t depends on the seed and on t alone and is the same on every device. Batches can therefore be drawn in
+pieces of any size, and training can resume at any step without storing the state of a random generator.
 """
 
 import math
@@ -17,21 +17,47 @@ from sightunseen.core.randomness import derive_seed, splitmix
 
 @dataclass(frozen=True)
 class ClassImages:
-    """The images of c classes: those of class k stand at ``rows[start[k] : start[k] + count[k]]``."""
+    """Images grouped by class: those of class k are ``rows[start[k] : start[k] + count[k]]``.
 
-    rows: Tensor  # (n,) image rows, sorted by class
-    start: Tensor  # (c,)
-    count: Tensor  # (c,) all positive
+    Parameters
+    ----------
+    rows : Tensor of shape (n,)
+        Image indices, sorted by class.
+    start : Tensor of shape (c,)
+        Position in ``rows`` of the first image of each class.
+    count : Tensor of shape (c,)
+        Number of images of each class, at least one.
+    """
+
+    rows: Tensor
+    start: Tensor
+    count: Tensor
 
     @classmethod
-    def of(cls, places: Tensor) -> "ClassImages":
-        """Group images by the place of their class, (n,); class k is the k-th place that occurs, in sorted order."""
-        _, position = torch.unique(places, return_inverse=True)
+    def of(cls, indices: Tensor) -> "ClassImages":
+        """Group images by the class index of each image.
+
+        Parameters
+        ----------
+        indices : Tensor of shape (n,)
+            Class index of each image. Class k of the result is the k-th smallest index that occurs.
+
+        Returns
+        -------
+        ClassImages
+            The grouped images.
+
+        Examples
+        --------
+        >>> ClassImages.of(torch.tensor([5, 2, 5])).rows
+        tensor([1, 0, 2])
+        """
+        _, position = torch.unique(indices, return_inverse=True)
         count = torch.bincount(position)
         return cls(torch.argsort(position, stable=True), torch.cumsum(count, 0) - count, count)
 
     def warn_of_small_classes(self, images_per_class: int) -> None:
-        """Say once that some classes repeat images within a task."""
+        """Warn if some classes have fewer images than an episode draws per class, so that images are repeated."""
         small = int((self.count < images_per_class).sum())
         if small:
             warnings.warn(
@@ -42,30 +68,92 @@ class ClassImages:
 
 
 def draw_classes(n_classes: int, first: int, n_steps: int, per_episode: int, seed: int, device: torch.device) -> Tensor:
-    """The classes of tasks ``first`` and up: (n_steps, M), distinct within a task."""
+    """Draw the classes of episodes.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes to draw from.
+    first : int
+        Number of the first step.
+    n_steps : int
+        Number of episodes.
+    per_episode : int
+        Number of classes per episode (M).
+    seed : int
+        Random seed.
+    device : torch.device
+        Device of the result.
+
+    Returns
+    -------
+    Tensor of shape (n_steps, M)
+        Class indices, distinct within an episode.
+    """
     # The M smallest of c random keys are a random subset.
     keys = _numbers(derive_seed(seed, "classes"), first, n_steps, n_classes, device)
     return torch.topk(keys, per_episode, dim=1, largest=False, sorted=True).indices
 
 
 def draw_images(images: ClassImages, classes: Tensor, first: int, per_class: int, seed: int) -> Tensor:
-    """Images of the classes (n_steps, M) of tasks ``first`` and up: rows (n_steps, M, N).
+    """Draw images of the classes of episodes.
 
-    They are distinct, and repeated only where a class has fewer than N.
+    Parameters
+    ----------
+    images : ClassImages
+        Images grouped by class.
+    classes : Tensor of shape (n_steps, M)
+        Classes of each episode.
+    first : int
+        Number of the first step.
+    per_class : int
+        Number of images per class (N).
+    seed : int
+        Random seed.
+
+    Returns
+    -------
+    Tensor of shape (n_steps, M, N)
+        Image indices, distinct within a class unless the class has fewer than N images.
     """
     n_steps, per_episode = classes.shape
     numbers = _numbers(derive_seed(seed, "images"), first, n_steps, per_episode * per_class, classes.device)
-    places = distinct_below(images.count[classes], numbers.reshape(n_steps, per_episode, per_class))
-    return images.rows[images.start[classes].unsqueeze(-1) + places]
+    positions = distinct_below(images.count[classes], numbers.reshape(n_steps, per_episode, per_class))
+    return images.rows[images.start[classes].unsqueeze(-1) + positions]
 
 
 def draw_episodes(
     images: ClassImages, first: int, n_steps: int, per_episode: int, per_class: int, seed: int
 ) -> dict[str, Tensor]:
-    """Tasks ``first`` and up of M classes, all where there are fewer, and N images of each, those of a class side by side.
+    """Draw episodes of M classes and N images per class.
 
-    ``classes`` (n_steps, M), ``rows`` (n_steps, M N) of images, and ``labels`` (n_steps, M N), the place of each image's class
-    among the task's.
+    Parameters
+    ----------
+    images : ClassImages
+        Images grouped by class.
+    first : int
+        Number of the first step.
+    n_steps : int
+        Number of episodes.
+    per_episode : int
+        Number of classes per episode (M); all classes if there are fewer.
+    per_class : int
+        Number of images per class (N).
+    seed : int
+        Random seed.
+
+    Returns
+    -------
+    dict of str to Tensor
+        ``classes`` of shape (n_steps, M); ``rows`` of shape (n_steps, M * N), image indices, those of a class consecutive; and
+        ``labels`` of shape (n_steps, M * N), the index of each image's class within ``classes``.
+
+    Examples
+    --------
+    >>> images = ClassImages.of(torch.arange(30) % 6)
+    >>> episodes = draw_episodes(images, first=0, n_steps=10, per_episode=4, per_class=2, seed=0)
+    >>> {name: tuple(array.shape) for name, array in episodes.items()}
+    {'classes': (10, 4), 'rows': (10, 8), 'labels': (10, 8)}
     """
     n_classes, device = len(images.count), images.rows.device
     per_episode = min(per_episode, n_classes)
@@ -76,32 +164,78 @@ def draw_episodes(
 
 
 def draw_batches(n_images: int, first: int, n_batches: int, size: int, seed: int, device: torch.device) -> Tensor:
-    """Plain mini-batches for training without tasks: (n_batches, size) image rows, each drawn from all images."""
+    """Draw mini-batches from all images, with replacement, for training without episodes.
+
+    Parameters
+    ----------
+    n_images : int
+        Number of images to draw from.
+    first : int
+        Number of the first step.
+    n_batches : int
+        Number of mini-batches.
+    size : int
+        Images per mini-batch.
+    seed : int
+        Random seed.
+    device : torch.device
+        Device of the result.
+
+    Returns
+    -------
+    Tensor of shape (n_batches, size)
+        Image indices.
+    """
     return _below(torch.tensor(n_images, device=device), _numbers(derive_seed(seed, "batches"), first, n_batches, size, device))
 
 
-def draw_uniform(seed: int, task: Tensor, shape: Sequence[int]) -> Tensor:
-    """Numbers between 0 and 1 of this shape, those of the task with this number (a tensor without axes), on its device."""
+def draw_uniform(seed: int, step: Tensor, shape: Sequence[int]) -> Tensor:
+    """Draw uniform random numbers in [0, 1) for one step.
+
+    Parameters
+    ----------
+    seed : int
+        Random seed.
+    step : Tensor of shape ()
+        Number of the step; the result is on its device.
+    shape : sequence of int
+        Shape of the result.
+
+    Returns
+    -------
+    Tensor of the given shape
+        Random numbers in single precision.
+    """
     size = math.prod(shape)
-    numbers: Tensor = splitmix(seed, task * size + torch.arange(size, device=task.device))
-    return ((numbers >> 39).to(torch.float32) * 2.0**-24).reshape(*shape)  # 24 bits, as many as single precision has
+    numbers: Tensor = splitmix(seed, step * size + torch.arange(size, device=step.device))
+    return ((numbers >> 39).to(torch.float32) * 2.0**-24).reshape(*shape)  # 24 bits, the precision of float32
 
 
-def draw_normal(seed: int, task: Tensor, shape: Sequence[int]) -> Tensor:
-    """Standard normal numbers of this shape for the task with this number, by Box and Muller."""
-    radius, angle = draw_uniform(seed, task, (2, *shape))
+def draw_normal(seed: int, step: Tensor, shape: Sequence[int]) -> Tensor:
+    """Draw standard normal random numbers for one step by the Box-Muller transform; parameters as for `draw_uniform`."""
+    radius, angle = draw_uniform(seed, step, (2, *shape))
     return torch.sqrt(-2 * torch.log1p(-radius)) * torch.cos(2 * math.pi * angle)
 
 
 def distinct_below(count: Tensor, numbers: Tensor) -> Tensor:
-    """Distinct integers below each entry of ``count``, made of random numbers (..., N) by Floyd's algorithm for all at once.
+    """Map random numbers to distinct integers below a bound, by a vectorised form of Floyd's algorithm.
 
-    Entries below N get repeated integers. Shape: (*count.shape, N).
+    Parameters
+    ----------
+    count : Tensor of shape (...)
+        Exclusive upper bounds. Where a bound is less than N, the integers are drawn with replacement.
+    numbers : Tensor of shape (..., N)
+        Random integers below 2**63.
+
+    Returns
+    -------
+    Tensor of shape (..., N)
+        Integers from 0 to ``count - 1``.
     """
     size = numbers.shape[-1]
     drawn = torch.empty_like(numbers)
     for k in range(size):
-        # Of the integers up to `last`, take a random one; if it was taken before, `last` itself was not.
+        # Draw an integer up to `last`; if it was drawn before, take `last`, which cannot have been.
         last = count - size + k
         enough = last >= k
         candidate = _below(torch.where(enough, last + 1, count), numbers[..., k])
@@ -110,13 +244,13 @@ def distinct_below(count: Tensor, numbers: Tensor) -> Tensor:
     return drawn
 
 
-def _numbers(seed: int, first: int, n_steps: int, per_episode: int, device: torch.device) -> Tensor:
-    """Random integers below 2**63, (n_steps, per_episode), those of task number ``first`` in the first row."""
-    places = torch.arange(first * per_episode, (first + n_steps) * per_episode, device=device)
-    numbers: Tensor = splitmix(seed, places)
-    return numbers.reshape(n_steps, per_episode)
+def _numbers(seed: int, first: int, n_steps: int, per_step: int, device: torch.device) -> Tensor:
+    """Random integers below 2**63 of shape (n_steps, per_step); row k belongs to step ``first + k``."""
+    counters = torch.arange(first * per_step, (first + n_steps) * per_step, device=device)
+    numbers: Tensor = splitmix(seed, counters)
+    return numbers.reshape(n_steps, per_step)
 
 
 def _below(bound: Tensor, numbers: Tensor) -> Tensor:
-    """Numbers below 2**63 made integers below ``bound`` (at most 2**31), all but equally likely."""
+    """Map random integers below 2**63 to nearly uniform integers below ``bound`` (at most 2**31)."""
     return ((numbers >> 32) * bound) >> 31

@@ -1,4 +1,4 @@
-"""One fused step of many models: the buffers between the kernels, and the launches in their order."""
+"""One fused gradient step of many models: the buffers between the kernels and their launches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,17 @@ from sightunseen.training import kernels
 
 @dataclass(frozen=True)
 class Tiles:
-    """How the kernels cut their work: (tile sizes..., warps, stages); chosen by trial on an H200."""
+    """Launch configuration of the kernels, tuned on an H200.
+
+    Parameters
+    ----------
+    first, second, scores, gradient, hidden, squares, step : tuple of int
+        Tile sizes of a kernel, followed by its number of warps and of pipeline stages.
+    layer_spans, score_spans : int
+        Number of partial sums of a layer's product and of the scores; several of them occupy the GPU if there are few models.
+    unit : int, default=64
+        Width of the partial sums of Gram matrices.
+    """
 
     first: tuple[int, ...]
     second: tuple[int, ...]
@@ -20,12 +30,12 @@ class Tiles:
     hidden: tuple[int, ...]
     squares: tuple[int, ...]
     step: tuple[int, ...]
-    layer_spans: int  # parts that a layer's product is summed from: they fill the GPU where one model cannot
+    layer_spans: int
     score_spans: int
-    unit: int = 64  # width of the pieces that products of rows are summed from
+    unit: int = 64
 
 
-MANY = 4  # models from which on the second choice is faster
+MANY = 4  # number of models from which MANY_MODELS is faster
 FEW_MODELS = Tiles(
     first=(16, 32, 2, 3),
     second=(32, 64, 2, 3),
@@ -47,19 +57,28 @@ MANY_MODELS = replace(
     layer_spans=1,
     score_spans=8,
 )
-FREE_TILE = 2048  # numbers of free classifiers in a tile
+FREE_TILE = 2048  # weights of free classifiers per tile
 
 
 class FusedStep:
-    """A task of every model: forward, loss, backward, clipping and Adam, in eight launches.
+    """One gradient step of every model: forward pass, loss, backward pass, gradient clipping and Adam, in eight launches.
 
     Parameters
     ----------
-    sizes : classes generated and images in a task.
-    values, moments : parameters of all models by role, (models, ...), and Adam's moments of them; moved in place.
-    vectors, features : the tables that tasks choose from; features of unit length.
-    rectify : whether the generator ends in a ReLU.
-    precision : of the products: tf32, tf32x3 or ieee.
+    sizes : tuple of (int, int)
+        Number of generated classes and of images per batch.
+    values : dict of str to Tensor of shape (models, ...)
+        Parameters of all models by role, updated in place.
+    moments : mapping of str to Tensor of shape (models, ...)
+        Adam's moments of the parameters, updated in place.
+    vectors : Tensor of shape (t, a)
+        Class vectors that batches index.
+    features : Tensor of shape (n, d)
+        Features that batches index, L2-normalised.
+    rectify : bool
+        Whether the generator ends in a ReLU.
+    precision : {"tf32", "tf32x3", "ieee"}
+        Precision of matrix products.
     """
 
     def __init__(
@@ -88,7 +107,7 @@ class FusedStep:
             return torch.empty(models, *shape, device=features.device)
 
         self.total = torch.zeros(models, device=features.device)
-        self.counts = torch.zeros(models, 2, dtype=torch.int32, device=features.device)  # images, those of the plain loss
+        self.counts = torch.zeros(models, 2, dtype=torch.int32, device=features.device)  # images; of these, with plain loss
         self.powers = torch.zeros(models, device=features.device)  # q
         self.hidden, self.hidden_gradient = buffer(count, hidden), buffer(count, hidden)
         self.generated = buffer(tiles.layer_spans, count, self.feature_size)
@@ -100,12 +119,26 @@ class FusedStep:
         self.products = buffer(sum(self.units), count, count)
         self.gradient_squares = buffer(_up(hidden, tiles.squares[0]) + count + self.free_tiles + 1)
         if self.free:
-            # The free classifiers live where the scores read them.
+            # The free classifiers are stored where the score kernel reads them.
             self.classifiers[:, : self.free] = values["free"]
             values["free"] = self.classifiers[:, : self.free]
 
     def __call__(self, classes: Tensor, rows: Tensor, labels: Tensor, settings: Tensor, back: bool) -> None:
-        """Launch the kernels of a task; ``back`` lets the last one go through the parameters from their end."""
+        """Launch the kernels of one step.
+
+        Parameters
+        ----------
+        classes : Tensor of shape (models, count)
+            Rows of ``vectors``.
+        rows : Tensor of shape (models, size)
+            Rows of ``features``.
+        labels : Tensor of shape (models, size)
+            Columns of the score matrix.
+        settings : Tensor of shape (models, 4)
+            Step size, correction of the second moment, weight decay and largest gradient norm.
+        back : bool
+            Whether the last kernel traverses the parameters in reverse order, which makes better use of the cache.
+        """
         self._forward(classes, rows, labels)
         self._backward(classes, rows)
         self._step(classes, settings, back)
@@ -164,7 +197,7 @@ class FusedStep:
         high, across = self.tiles.step[:2]
         tiles = _up(features, high) * _up(hidden, across), _up(hidden, high) * _up(semantic, across), self.free_tiles
         layers = [tensor for role in ("first", "first_bias", "second", "second_bias") for tensor in self._with_moments(role)]
-        free = self._with_moments("free" if self.free else "scale")  # a stand-in that no tile touches
+        free = self._with_moments("free" if self.free else "scale")  # placeholder that no tile accesses
         squares = self.gradient_squares.shape[1]
         kernels.clip_and_step[(sum(tiles) + 1, self.models)](
             self.gradient, self.hidden, self.hidden_gradient, self.vectors, classes, self.pulls, self.losses, self.total,
@@ -175,7 +208,7 @@ class FusedStep:
 
     @property
     def _narrow(self) -> int:
-        """The height of a tile of classes."""
+        """Height of a tile of classes."""
         return 16 if self.count <= 16 else 32
 
     def _with_moments(self, role: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -187,10 +220,10 @@ def _options(tiles: tuple[int, ...]) -> dict[str, int]:
 
 
 def _up(number: int, step: int) -> int:
-    """How many steps cover the number."""
+    """Divide, rounded up."""
     return -(-number // step)
 
 
 def _power_of_two(number: int) -> int:
-    """The smallest power of two that is not smaller; what a kernel's ranges must be."""
+    """Smallest power of two (at least 16) that is not less than the number; Triton requires it of ranges."""
     return max(16, 1 << (number - 1).bit_length())

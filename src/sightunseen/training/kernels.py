@@ -1,29 +1,29 @@
-"""Triton kernels of one training step for many models at once: the loss of an ``objective.FusedForm``.
+"""Triton kernels of one gradient step of many models, for the loss of an ``objective.FusedForm``.
 
-Every kernel runs over a batch of models along its last grid axis. What is called ``rows`` or ``classes`` is gathered while
-it is read. The gradient of a weight matrix is never stored: it is a product of two thin matrices, made in the pass that
-clips it and takes Adam's step. Sums over tiles are kept apart and added in a fixed order, so a run repeats to the bit.
+The last grid axis of every kernel is the model. Indexed rows of tables (``rows``, ``classes``) are gathered while they are
+read. The gradient of a weight matrix is never stored: it is the product of two thin matrices and is computed in the pass that
+clips it and applies Adam. Partial sums of tiles are added in a fixed order, so that results are reproducible bit by bit.
 
-Shapes: ``COUNT`` generated classes of a task, ``FREE`` free classifiers before them, ``SIZE`` images, ``ATTRIBUTES``,
-``HIDDEN`` and ``FEATURES`` numbers in a class vector, between, and in a feature vector.
+Sizes: ``COUNT`` generated classes per batch, ``FREE`` free classifiers before them, ``SIZE`` images, and ``ATTRIBUTES``,
+``HIDDEN`` and ``FEATURES`` for the dimensions of class vectors, of the hidden layer and of features.
 """
 
 import triton
 import triton.language as tl
 
-EPSILON = tl.constexpr(1e-12)  # below this length a vector is not scaled to one, as in torch
+EPSILON = tl.constexpr(1e-12)  # smallest norm to divide by, as in torch
 
 
 @triton.jit
 def rows_of(table, first_row, i, k, COUNT: tl.constexpr, WIDTH: tl.constexpr):
-    """A tile (i, k) of a table whose rows have this width."""
+    """Load a tile (i, k) of a table with rows of this width."""
     at = (first_row + i)[:, None] * WIDTH + k[None, :]
     return tl.load(table + at, mask=(i < COUNT)[:, None] & (k < WIDTH)[None, :], other=0.0)
 
 
 @triton.jit
 def chosen_rows_of(table, rows, model, i, k, COUNT: tl.constexpr, WIDTH: tl.constexpr):
-    """The same, of the rows that a task chose."""
+    """Load a tile (i, k) of the rows that a batch selects."""
     row = tl.load(rows + model * COUNT + i, mask=i < COUNT, other=0)
     return tl.load(table + row[:, None] * WIDTH + k[None, :], mask=(i < COUNT)[:, None] & (k < WIDTH)[None, :], other=0.0)
 
@@ -35,7 +35,7 @@ def forward_layer(
     GATHER: tl.constexpr, FINISH: tl.constexpr, PRECISION: tl.constexpr,
     TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
 ):  # fmt: skip
-    """A layer of the generator (Eq. 1): relu(inputs weight' + bias), or the part of inputs weight' in one span of the depth."""
+    """Layer of the generator (Eq. 1): relu(inputs weight' + bias), or the partial sum of inputs weight' over one span."""
     tiles_j: tl.constexpr = (WIDTH + TILE_J - 1) // TILE_J
     model, span = tl.program_id(2).to(tl.int64), tl.program_id(0) // tiles_j
     i = tl.program_id(1) * TILE_I + tl.arange(0, TILE_I)
@@ -62,7 +62,7 @@ def finished_classifiers(
     classifiers, generated, bias, model, j, k,
     COUNT: tl.constexpr, FREE: tl.constexpr, FEATURES: tl.constexpr, LAYER_SPANS: tl.constexpr, RECTIFY: tl.constexpr,
 ):  # fmt: skip
-    """A tile (k, j) of the classifiers: the free ones as they are, the generated ones put together from their parts."""
+    """Load a tile (k, j) of the classifiers: free ones as stored, generated ones summed from their partial sums."""
     inside = (k < FEATURES)[:, None]
     at = (model * (FREE + COUNT) + j)[None, :] * FEATURES + k[:, None]
     is_new = (j >= FREE) & (j < FREE + COUNT)
@@ -84,14 +84,14 @@ def score_parts(
     LAYER_SPANS: tl.constexpr, RECTIFY: tl.constexpr, PRECISION: tl.constexpr,
     TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
 ):  # fmt: skip
-    """Products x . w over one span of the features, of all images and classes, and the part of |w|^2 in it; finishes w."""
+    """Partial sums of x . w and of |w|^2 over one span of the features, for all images and classes; stores complete w."""
     classes: tl.constexpr = FREE + COUNT
     tiles_j: tl.constexpr = (classes + TILE_J - 1) // TILE_J
     model = tl.program_id(2).to(tl.int64)
     span, spans = tl.program_id(1), tl.num_programs(1)
     i = (tl.program_id(0) // tiles_j) * TILE_I + tl.arange(0, TILE_I)
     j = (tl.program_id(0) % tiles_j) * TILE_J + tl.arange(0, TILE_J)
-    is_first = (tl.program_id(0) + 0 * j) < tiles_j  # of as many as j: masks are tensors
+    is_first = (tl.program_id(0) + 0 * j) < tiles_j  # shaped like j: masks are tensors
     row = tl.load(rows + model * SIZE + i, mask=i < SIZE, other=0)
     total = tl.zeros((TILE_I, TILE_J), tl.float32)
     square = tl.zeros((TILE_J,), tl.float32)
@@ -114,7 +114,7 @@ def loss_and_pull(
     losses, pulls, slopes, weighted, parts, squares, labels, scale, counts, powers,
     SIZE: tl.constexpr, CLASSES: tl.constexpr, SPANS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Eq. 2, 3 and 6 for one image: its loss, d loss / d score (``slopes``), and that times the score (``weighted``)."""
+    """Eq. 2, 3 and 6 for one image: loss, d loss / d score (``slopes``), and its product with the score (``weighted``)."""
     i, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
     j = tl.arange(0, WIDTH)
     score = tl.zeros((WIDTH,), tl.float32)
@@ -149,7 +149,7 @@ def classifier_gradient(
     SIZE: tl.constexpr, CLASSES: tl.constexpr, FREE: tl.constexpr, FEATURES: tl.constexpr, SPANS: tl.constexpr,
     RECTIFY: tl.constexpr, PRECISION: tl.constexpr, TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
 ):  # fmt: skip
-    """The gradient d loss / d w, through the scale to unit length (and the last ReLU, where w is generated)."""
+    """Gradient d loss / d w, through the L2 normalisation and, for generated w, the last ReLU."""
     model = tl.program_id(2).to(tl.int64)
     i = tl.program_id(1) * TILE_I + tl.arange(0, TILE_I)  # classes
     j = tl.program_id(0) * TILE_J + tl.arange(0, TILE_J)  # features
@@ -179,10 +179,10 @@ def classifier_gradient(
 
 @triton.jit
 def gram(
-    out, table, first_row, place, unit,
+    out, table, first_row, position, unit,
     COUNT: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr, TILE: tl.constexpr, TILE_K: tl.constexpr,
 ):  # fmt: skip
-    """A tile of the products of a table's rows with each other, over one unit of its width."""
+    """Tile of the Gram matrix of a table's rows, summed over one unit of its width."""
     tiles: tl.constexpr = (COUNT + TILE - 1) // TILE
     i = (tl.program_id(1) // tiles) * TILE + tl.arange(0, TILE)
     j = (tl.program_id(1) % tiles) * TILE + tl.arange(0, TILE)
@@ -190,7 +190,7 @@ def gram(
     left = rows_of(table, first_row, i, k, COUNT, WIDTH)
     right = left if tiles == 1 else rows_of(table, first_row, j, k, COUNT, WIDTH)
     product = tl.dot(left, tl.trans(right), input_precision=PRECISION)
-    at = (place * COUNT + i)[:, None] * COUNT + j[None, :]
+    at = (position * COUNT + i)[:, None] * COUNT + j[None, :]
     tl.store(out + at, product, mask=(i < COUNT)[:, None] & (j < COUNT)[None, :])
 
 
@@ -202,14 +202,14 @@ def hidden_gradient_parts(
     FEATURE_UNITS: tl.constexpr, HIDDEN_UNITS: tl.constexpr,
     TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr, TILE_UNIT: tl.constexpr,
 ):  # fmt: skip
-    """The parts of d loss / d hidden, before its ReLU, in spans of the features; and, for the norm, products of rows.
+    """Partial sums of d loss / d hidden over spans of the features, before the ReLU; and Gram matrices for the norm.
 
-    A gradient G' H has the squared length sum((G G') * (H H')), so small matrices of products give it without the large one.
+    The squared norm of a gradient G' H is sum((G G') * (H H')), so that the large matrix is not needed.
     """
     tiles_i: tl.constexpr = (COUNT + TILE_I - 1) // TILE_I
     tiles_j: tl.constexpr = (HIDDEN + TILE_J - 1) // TILE_J
     model, unit = tl.program_id(2).to(tl.int64), tl.program_id(0) - tiles_j * SPANS
-    first_place = model * (FEATURE_UNITS + HIDDEN_UNITS)
+    first_position = model * (FEATURE_UNITS + HIDDEN_UNITS)
     if unit < 0:
         if tl.program_id(1) < tiles_i:
             span = tl.program_id(0) // tiles_j
@@ -225,15 +225,15 @@ def hidden_gradient_parts(
             tl.store(out + at, total, mask=(i < COUNT)[:, None] & (j < HIDDEN)[None, :])
     elif unit < FEATURE_UNITS:
         first_row = model * CLASSES + FREE
-        gram(products, gradient, first_row, first_place + unit, unit, COUNT, FEATURES, PRECISION, TILE_I, TILE_UNIT)
+        gram(products, gradient, first_row, first_position + unit, unit, COUNT, FEATURES, PRECISION, TILE_I, TILE_UNIT)
     else:
         span = unit - FEATURE_UNITS
-        gram(products, hidden, model * COUNT, first_place + unit, span, COUNT, HIDDEN, PRECISION, TILE_I, TILE_UNIT)
+        gram(products, hidden, model * COUNT, first_position + unit, span, COUNT, HIDDEN, PRECISION, TILE_I, TILE_UNIT)
 
 
 @triton.jit
 def gram_row(table, first, i, j, COUNT: tl.constexpr, UNITS: tl.constexpr):
-    """Row i of the sum of some matrices of products."""
+    """Row i of a Gram matrix, summed from its partial sums."""
     total = tl.zeros((j.shape[0],), tl.float32)
     for unit in tl.static_range(UNITS):
         total += tl.load(table + ((first + unit) * COUNT + i) * COUNT + j, mask=j < COUNT, other=0.0)
@@ -246,7 +246,7 @@ def first_layer_square(
     COUNT: tl.constexpr, ATTRIBUTES: tl.constexpr, HIDDEN: tl.constexpr, LAYER_SPANS: tl.constexpr, PRECISION: tl.constexpr,
     TILE: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
 ):  # fmt: skip
-    """Put d loss / d hidden together for a tile of hidden values, through their ReLU; the squared length of their weights'."""
+    """Sum d loss / d hidden of a tile of hidden units, through the ReLU; return the squared norm of their weight gradient."""
     i = tile * TILE + tl.arange(0, TILE)
     bias = tl.zeros((TILE,), tl.float32)
     square = 0.0
@@ -271,7 +271,7 @@ def first_layer_square(
 
 @triton.jit
 def scale_gradient(pulls, scale, model, SIZE: tl.constexpr, SIZE_PADDED: tl.constexpr):
-    """The gradient d loss / d sigma."""
+    """Gradient d loss / d sigma."""
     image = tl.arange(0, SIZE_PADDED)
     return tl.sum(tl.load(pulls + model * SIZE + image, mask=image < SIZE, other=0.0)) / tl.load(scale + model)
 
@@ -285,7 +285,7 @@ def gradient_squares(
     LAYER_SPANS: tl.constexpr, PRECISION: tl.constexpr,
     TILE: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr, FREE_TILE: tl.constexpr,
 ):  # fmt: skip
-    """The squared length of the gradient in parts: of the first layer, the second, the free classifiers and the scale."""
+    """Squared norm of the gradient, in parts: first layer, second layer, free classifiers, scale."""
     part, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
     if part < HIDDEN_TILES:
         square = first_layer_square(
@@ -298,7 +298,7 @@ def gradient_squares(
         first = model * (FEATURE_UNITS + HIDDEN_UNITS)
         of_gradients = gram_row(products, first, row, other, COUNT, FEATURE_UNITS)
         of_hidden = gram_row(products, first + FEATURE_UNITS, row, other, COUNT, HIDDEN_UNITS)
-        square = tl.sum(of_gradients * (of_hidden + 1.0))  # a bias is the weight of an input that is always one
+        square = tl.sum(of_gradients * (of_hidden + 1.0))  # + 1: the bias is the weight of a constant input of one
     elif part < HIDDEN_TILES + COUNT + FREE_TILES:
         at = (part - HIDDEN_TILES - COUNT) * FREE_TILE + tl.arange(0, FREE_TILE)
         own = tl.load(gradient + model * CLASSES * FEATURES + at, mask=at < FREE * FEATURES, other=0.0)
@@ -311,7 +311,7 @@ def gradient_squares(
 
 @triton.jit
 def adam(value, mean, square, at, here, gradient, factor, decay, rate, correction):
-    """Adam's step with coupled weight decay, in place."""
+    """Adam step with weight decay added to the gradient, in place."""
     p = tl.load(value + at, mask=here, other=0.0)
     m = tl.load(mean + at, mask=here, other=0.0)
     v = tl.load(square + at, mask=here, other=0.0)
@@ -330,7 +330,7 @@ def step_layer(
     COUNT: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, GATHER: tl.constexpr, PRECISION: tl.constexpr,
     TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
 ):  # fmt: skip
-    """Adam's step of a tile of a layer, whose gradient is left' right; the first tile of each row takes the bias with it."""
+    """Adam step of a tile of a layer with gradient left' right; the first tile of each row also updates the bias."""
     across: tl.constexpr = (WIDTH + TILE_J - 1) // TILE_J
     i, j = (tile // across) * TILE_I + tl.arange(0, TILE_I), (tile % across) * TILE_J + tl.arange(0, TILE_J)
     total = tl.zeros((TILE_I, TILE_J), tl.float32)
@@ -364,9 +364,9 @@ def clip_and_step(
     SQUARES_PADDED: tl.constexpr, TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
     FREE_TILE: tl.constexpr, REVERSED: tl.constexpr,
 ):  # fmt: skip
-    """Clip the gradient to its largest norm and take Adam's step, in one pass over parameters and moments."""
+    """Clip the gradient to the largest norm and apply Adam, in one pass over parameters and moments."""
     tile, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    if REVERSED:  # there and back: what was touched last is still in the cache
+    if REVERSED:  # alternating directions: the tiles accessed last are still in the cache
         tile = tl.num_programs(0) - 1 - tile
     rate, correction = tl.load(settings + 4 * model), tl.load(settings + 4 * model + 1)
     decay, limit = tl.load(settings + 4 * model + 2), tl.load(settings + 4 * model + 3)
@@ -389,10 +389,10 @@ def clip_and_step(
         at = (tile - SECOND_TILES - FIRST_TILES) * FREE_TILE + tl.arange(0, FREE_TILE)
         here = at < FREE * FEATURES
         slope = tl.load(gradient + model * CLASSES * FEATURES + at, mask=here, other=0.0)
-        # The free classifiers stand before the generated ones; their moments have no such neighbours.
+        # The free classifiers are stored before the generated ones; their moments are stored alone.
         moments = model * FREE * FEATURES
-        place = free + model * CLASSES * FEATURES
-        adam(place, free_mean + moments, free_square + moments, at, here, slope, factor, decay, rate, correction)
+        values = free + model * CLASSES * FEATURES
+        adam(values, free_mean + moments, free_square + moments, at, here, slope, factor, decay, rate, correction)
     else:
         pull = scale_gradient(pulls, scale, model, SIZE, SIZE_PADDED)
         adam(scale, scale_mean, scale_square, model, model >= 0, pull, factor, decay, rate, correction)

@@ -1,7 +1,7 @@
-"""The one training loop: draw some tasks, let an engine take its steps, tell the hooks.
+"""The training loop: draw batches, let an engine take the gradient steps, call the hooks.
 
-Task number t is a function of the seed and t alone. So the same tasks reach every engine, in chunks of any size, and a run
-can go on from any task without keeping the state of a random generator.
+The batch of step t depends on the seed and on t alone. Every engine therefore sees the same batches, in chunks of any size,
+and training can resume at any step without storing the state of a random generator.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,36 +13,55 @@ import numpy as np
 from torch import Tensor
 
 from sightunseen.core.errors import SettingsError, SightUnseenError
-from sightunseen.training.engines import Engine, batches, engine_for, most_at_once
+from sightunseen.training.engines import Engine, engine_for, group_by_shape, most_at_once
 from sightunseen.training.objective import Objective
 from sightunseen.training.optimisation import Optimisation
 
-CHUNK = 100  # tasks trained between two words to the hooks; more where that takes no time
+CHUNK = 100  # steps between two calls of the hooks; more on a GPU
 
 
 class TrainingInterrupted(SightUnseenError):
-    """Training was stopped on purpose, at the end of a chunk."""
+    """Training was stopped on request, at the end of a chunk."""
 
 
 class Hook:
-    """Something told how training goes. Subclasses fill in what they need."""
+    """Callback of the training loop. Subclasses override the methods they need."""
 
     def on_start(self, training: "Training") -> None:
-        """Before the first chunk; a hook may restore a checkpoint here."""
+        """Handle the start of training; a hook may restore a checkpoint here."""
 
     def on_chunk(self, training: "Training") -> None:
-        """After every chunk."""
+        """Handle the end of a chunk of steps."""
 
     def on_end(self, training: "Training") -> None:
-        """After the last chunk, also when training is broken off."""
+        """Handle the end of training, also if it ends by an exception."""
 
 
 @dataclass
 class Run:
-    """A training run to be made: what is trained, how, who is told, and what to do at the end.
+    """Specification of a training run.
 
-    ``stage`` names it among the several of one command; it ends after ``stop_after`` tasks of the schedule (None: all of
-    them). ``model`` is what hooks measure; ``finish`` is called with the training once it is over.
+    Parameters
+    ----------
+    objective : Objective
+        Loss, parameters and batches.
+    optimisation : Optimisation
+        Hyperparameters of the optimiser.
+    hooks : sequence of Hook, default=()
+        Callbacks.
+    stage : str, default="training"
+        Name of the run among those of one command; checkpoints and the progress bar use it.
+    stop_after : int, default=None
+        Number of steps after which training ends, without changing the learning rate schedule. None: all steps.
+    model : object, default=None
+        Model that hooks may evaluate.
+    finish : callable, default=no operation
+        Called with the :class:`Training` when training is complete.
+
+    Raises
+    ------
+    SettingsError
+        If ``stop_after`` is less than one.
     """
 
     objective: Objective
@@ -59,14 +78,31 @@ class Run:
 
 
 class Training:
-    """A run under way: how far it is, and the mean loss of every chunk so far.
+    """Progress of a run. The ends of its chunks do not depend on the models that are trained at the same time.
 
-    ``losses`` are pairs of tasks done and the mean loss since the pair before; ``curve`` is where hooks note what they
-    measure along the way. Both are kept in checkpoints. Where chunks end does not depend on what is trained beside it.
+    Parameters
+    ----------
+    run : Run
+        Specification of the run.
+    engine : Engine
+        Engine that takes the steps.
+    index : int
+        Index of the model within the engine.
+
+    Attributes
+    ----------
+    steps_done : int
+        Number of steps taken so far.
+    last : int
+        Number of steps at which training ends.
+    losses : list of (int, float)
+        For every chunk, the number of steps taken at its end and its mean loss; part of checkpoints.
+    curve : list of dict
+        Measurements appended by hooks; part of checkpoints.
     """
 
-    def __init__(self, run: Run, engine: Engine, place: int) -> None:
-        self.run, self.engine, self.place = run, engine, place
+    def __init__(self, run: Run, engine: Engine, index: int) -> None:
+        self.run, self.engine, self.index = run, engine, index
         self.objective, self.optimisation = run.objective, run.optimisation
         self.stage, self.model = run.stage, run.model
         self.last = min(run.stop_after or run.optimisation.n_steps, run.optimisation.n_steps)
@@ -78,51 +114,90 @@ class Training:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to train."""
+        """Whether all steps are taken."""
         return self.steps_done >= self.last
 
     @property
     def steps_before(self) -> int:
-        """Tasks done before the last chunk."""
+        """Number of steps taken before the most recent chunk."""
         return self.losses[-2][0] if len(self.losses) > 1 else 0
 
     @property
     def left_of_chunk(self) -> int:
-        """Tasks until the chunk ends: after ``chunk`` tasks, where the objective changes, or with the run."""
+        """Number of steps to the end of the chunk: after ``chunk`` steps, where the objective changes, or with the run."""
         size = self.objective.round_size
-        place = self.steps_done if size is None else self.steps_done % size
-        ends = [self.last - self.steps_done, self.chunk - place % self.chunk]
-        return min(ends if size is None else [*ends, size - place])
+        position = self.steps_done if size is None else self.steps_done % size
+        ends = [self.last - self.steps_done, self.chunk - position % self.chunk]
+        return min(ends if size is None else [*ends, size - position])
 
     def loss_curve(self, most: int = 200) -> list[dict[str, float]]:
-        """The mean loss against the number of tasks, in at most this many points."""
+        """Average the losses of consecutive chunks for plotting.
+
+        Parameters
+        ----------
+        most : int, default=200
+            Largest number of points.
+
+        Returns
+        -------
+        list of dict
+            Points with ``steps`` and the mean ``loss`` since the previous point.
+        """
         group = max(1, -(-len(self.losses) // most))  # rounded up
         found, before = [], 0
         for start in range(0, len(self.losses), group):
             part = self.losses[start : start + group]
-            sizes = np.diff([before, *(tasks for tasks, _ in part)])
+            sizes = np.diff([before, *(steps for steps, _ in part)])
             before = part[-1][0]
             found.append({"steps": before, "loss": float(np.average([loss for _, loss in part], weights=sizes))})
         return found
 
     def state(self) -> dict[str, Tensor]:
-        """Parameters, the objective's memory and, unless the schedule is over, the optimiser's state, by name."""
+        """Copy the state for a checkpoint: parameters, memory of the objective and, while steps remain, Adam's state."""
         memory = {f"memory.{name}": tensor for name, tensor in self.objective.memory().items()}
-        return {**self.engine.state(self.place, moments=self.steps_done < self.optimisation.n_steps), **memory}
+        return {**self.engine.state(self.index, moments=self.steps_done < self.optimisation.n_steps), **memory}
 
     def restore(self, state: Mapping[str, Tensor], steps_done: int, losses: Sequence[tuple[int, float]]) -> None:
-        """Go on from a state saved at the end of a chunk."""
-        self.engine.restore(self.place, state)
+        """Resume from a state saved at the end of a chunk.
+
+        Parameters
+        ----------
+        state : mapping of str to Tensor
+            Result of :meth:`state`.
+        steps_done : int
+            Number of steps taken by then.
+        losses : sequence of (int, float)
+            Losses by then; see :attr:`losses`.
+        """
+        self.engine.restore(self.index, state)
         memory = {name: tensor for name, tensor in state.items() if name.startswith("memory.")}
         self.objective.remember({name.removeprefix("memory."): tensor for name, tensor in memory.items()})
         self.steps_done = steps_done
-        self.losses = [(int(tasks), float(loss)) for tasks, loss in losses]
+        self.losses = [(int(steps), float(loss)) for steps, loss in losses]
 
     def advance(self, n_steps: int, loss: float) -> bool:
-        """Take note of tasks that were trained, with the sum of their losses; whether they end a chunk."""
+        """Record steps that the engine has taken.
+
+        Parameters
+        ----------
+        n_steps : int
+            Number of steps.
+        loss : float
+            Sum of their losses.
+
+        Returns
+        -------
+        bool
+            Whether the steps complete a chunk.
+
+        Raises
+        ------
+        SightUnseenError
+            If the loss is not finite.
+        """
         if not np.isfinite(loss):
             raise SightUnseenError(
-                f"the loss became {loss} after {self.steps_done} tasks: training diverged. "
+                f"the loss became {loss} after {self.steps_done} steps: training diverged. "
                 "Lower the learning rate, or look for extreme values with: sightunseen inspect"
             )
         ends = n_steps == self.left_of_chunk
@@ -137,28 +212,55 @@ class Training:
 
 
 def train(run: Run) -> Training:
-    """Train one model to the end of its schedule, or to ``stop_after`` tasks of it."""
-    return _train_batch([run])[0]
+    """Train one model to the end of its schedule, or for ``run.stop_after`` steps.
+
+    Parameters
+    ----------
+    run : Run
+        What to train.
+
+    Returns
+    -------
+    Training
+        The completed training.
+
+    Raises
+    ------
+    TrainingInterrupted
+        If a hook requested a stop.
+    SightUnseenError
+        If the loss diverges.
+    """
+    return _train_together([run])[0]
 
 
 def train_together(runs: Iterable[Callable[[], Run]]) -> None:
-    """Train many models, as many at a time as the engine can take; each ends as it would have alone, but for rounding.
+    """Train many models, several at a time. Each ends like a model trained alone, up to rounding.
 
-    ``runs`` are functions that prepare a run: what it holds in memory is made when its turn comes, and let go after its
-    ``finish``.
+    Parameters
+    ----------
+    runs : iterable of callables that return a Run
+        Each is called shortly before its training starts, and its memory is freed after its ``finish``.
+
+    Raises
+    ------
+    TrainingInterrupted
+        If a hook requested a stop.
+    SightUnseenError
+        If a loss diverges.
     """
     waiting = iter(runs)
     while first := next(waiting, None):
         prepared = [first()]
         prepared += [prepare() for prepare in islice(waiting, most_at_once(prepared[0].objective) - 1)]
-        for batch in batches([run.objective for run in prepared]):
-            _train_batch([prepared[k] for k in batch])
-        del prepared  # before the next ones are made
+        for group in group_by_shape([run.objective for run in prepared]):
+            _train_together([prepared[k] for k in group])
+        del prepared  # frees the memory before the next runs are prepared
 
 
-def _train_batch(runs: Sequence[Run]) -> list[Training]:
+def _train_together(runs: Sequence[Run]) -> list[Training]:
     engine = engine_for([run.objective for run in runs], [run.optimisation for run in runs])
-    trainings = [Training(run, engine, place) for place, run in enumerate(runs)]
+    trainings = [Training(run, engine, index) for index, run in enumerate(runs)]
     for training in trainings:
         for hook in training.run.hooks:
             hook.on_start(training)
@@ -176,26 +278,26 @@ def _train_batch(runs: Sequence[Run]) -> list[Training]:
 
 
 def _run_chunk(engine: Engine, trainings: Sequence[Training]) -> None:
-    """Draw and train the next tasks of every model that is not finished."""
+    """Take the next steps of every unfinished model, and call the hooks of those that complete a chunk."""
     active = [not training.finished for training in trainings]
-    under_way = [training for training in trainings if not training.finished]
-    size = min(training.left_of_chunk for training in under_way)
+    unfinished = [training for training in trainings if not training.finished]
+    size = min(training.left_of_chunk for training in unfinished)
     firsts = [training.steps_done for training in trainings]
     draws = [training.objective.draw(training.steps_done, size) for training in trainings]
     losses = engine.run(draws, firsts, active)
-    told = [training for training in under_way if training.advance(size, losses[training.place])]
+    completed = [training for training in unfinished if training.advance(size, losses[training.index])]
     interruption = None
-    for training in told:
+    for training in completed:
         for hook in training.run.hooks:
             try:
                 hook.on_chunk(training)
-            except TrainingInterrupted as asked:  # every model is told before any of them stops
-                interruption = asked
+            except TrainingInterrupted as request:  # raised after the hooks of all models have run
+                interruption = request
     if interruption is not None:
         raise interruption
 
 
 def _chunk_size(run: Run) -> int:
-    """On a GPU up to 5,000 tasks of a long run at a time: a hundred take it less than drawing them and telling the hooks."""
+    """Steps per chunk: up to 5,000 on a GPU, where 100 steps take less time than drawing their batches and the hooks."""
     on_gpu = run.objective.parameters[0].device.type == "cuda"
     return max(CHUNK, min(run.optimisation.n_steps // 200, 5000) // CHUNK * CHUNK) if on_gpu else CHUNK

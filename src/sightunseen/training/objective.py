@@ -1,4 +1,4 @@
-"""What a method hands to the training loop."""
+"""Training objectives: the interface between a method and the training loop."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,25 +6,36 @@ from typing import Any
 
 from torch import Tensor, nn
 
-Draw = Mapping[str, Tensor]
+Draw = Mapping[str, Tensor]  # index arrays of several batches, one batch per entry of the first axis
 
 
 @dataclass(frozen=True)
 class FusedForm:
-    """What a loss is made of, where it is the loss of cosine scores of generated classifiers: some engines fuse it.
+    """Components of a cross-entropy loss over cosine scores of generated classifiers.
 
-    A task of it draws ``classes`` (rows of ``vectors`` to generate classifiers from), ``rows`` (of ``features``) and
-    ``labels`` (columns of the scores: first the free classifiers, then the generated ones).
+    An objective of this form can be trained by the fused CUDA kernels. Its batches consist of ``classes`` (rows of
+    ``vectors``), ``rows`` (rows of ``features``) and ``labels`` (columns of the score matrix, in which the free classifiers
+    come before the generated ones).
 
     Parameters
     ----------
-    layers : the fully connected layers of the classifier generator, with a ReLU between them.
-    rectify : whether another ReLU follows the last layer.
-    scale : of the cosine scores, a parameter.
-    vectors, features : (t, a) and (n, d).
-    free : (s, d), classifiers that are parameters themselves.
-    plain, q : the first ``plain`` images of a task have the cross-entropy loss, the others the generalized one with q;
-        None means all.
+    layers : tuple of two nn.Linear
+        Fully connected layers of the classifier generator, with a ReLU in between.
+    rectify : bool
+        Whether a ReLU follows the last layer.
+    scale : nn.Parameter of shape ()
+        Learnable scale of the cosine scores.
+    vectors : Tensor of shape (t, a)
+        Class vectors.
+    features : Tensor of shape (n, d)
+        Features of the images.
+    free : nn.Parameter of shape (s, d), default=None
+        Classifiers that are trained directly instead of being generated.
+    plain : int, default=None
+        Number of images at the start of a batch whose loss is the cross-entropy; the remaining images have the generalized
+        cross-entropy. None: all of them.
+    q : float, default=0.0
+        Exponent of the generalized cross-entropy.
     """
 
     layers: tuple[nn.Linear, nn.Linear]
@@ -38,11 +49,23 @@ class FusedForm:
 
 
 class Objective:
-    """A loss over tasks, the parameters that lower it, and the way tasks are drawn.
+    """A loss, the parameters that minimise it, and the sampling of its batches.
 
-    ``notes`` is what the objective reports about its way, for the run record; it is kept in checkpoints. ``round_size`` is
-    the number of tasks after which the objective changes, if it does: no chunk of tasks reaches across. ``alike`` says that
-    every task runs the same operations, so that they can be recorded once; where networks take turns, they do not.
+    Parameters
+    ----------
+    parameters : sequence of nn.Parameter
+        Parameters to be trained.
+
+    Attributes
+    ----------
+    notes : list of dict
+        Progress reported by the objective, for example one entry per round; part of checkpoints and of the run record.
+    round_size : int or None
+        Number of steps after which the objective changes. A chunk of steps never crosses this boundary. None: the objective
+        never changes.
+    alike : bool
+        Whether every step executes the same operations, so that a CUDA graph can replay them. False for networks that are
+        updated in alternation.
     """
 
     round_size: int | None = None
@@ -53,26 +76,60 @@ class Objective:
         self.notes: list[dict[str, Any]] = []
 
     def draw(self, first: int, n_steps: int) -> Draw:
-        """Index arrays of the tasks with numbers ``first`` and up, each with the tasks along its first axis.
+        """Draw the batches of steps ``first`` to ``first + n_steps - 1``.
 
-        A task is a pure function of its number and of :meth:`memory`, so that a run can go on from any task, on any engine.
+        A batch is a pure function of the step number and of :meth:`memory`. Training can therefore resume at any step, on any
+        engine.
+
+        Parameters
+        ----------
+        first : int
+            Number of the first step.
+        n_steps : int
+            Number of batches.
+
+        Returns
+        -------
+        mapping of str to Tensor
+            Index arrays of shape (n_steps, ...); one of them is called ``rows``.
         """
         raise NotImplementedError
 
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        """The loss of one task: one entry of each drawn array."""
+    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute the loss of one batch.
+
+        Parameters
+        ----------
+        batch : mapping of str to Tensor
+            One entry along the first axis of every array returned by :meth:`draw`.
+
+        Returns
+        -------
+        Tensor of shape ()
+            The loss.
+        """
         raise NotImplementedError
 
     def fused_form(self) -> FusedForm | None:
-        """The loss in a form that can be fused; None if it has no such form."""
+        """Return the components of the loss for the fused kernels, or None if the loss has another form."""
         return None
 
     def after_chunk(self, steps_done: int, n_steps: int, loss: float) -> None:
-        """Told after every chunk of ``n_steps``, before any hook, with their mean loss; for objectives that change."""
+        """Update the objective after a chunk of steps, before any hook is called.
+
+        Parameters
+        ----------
+        steps_done : int
+            Number of steps taken so far.
+        n_steps : int
+            Number of steps in this chunk.
+        loss : float
+            Mean loss of this chunk.
+        """
 
     def memory(self) -> dict[str, Tensor]:
-        """What the objective knows beyond its parameters and must have back to go on."""
+        """Return the state besides the parameters that a checkpoint must contain."""
         return {}
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """Take back what :meth:`memory` gave."""
+        """Restore the state returned by :meth:`memory`."""

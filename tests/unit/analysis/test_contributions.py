@@ -1,4 +1,4 @@
-"""Contributions of attributes against their closed form in a linear method, and what they promise for every other."""
+"""Contributions of attributes against the closed form of a linear method; properties that hold for every method."""
 
 import copy
 
@@ -7,7 +7,7 @@ import pytest
 
 from sightunseen.analysis.answers import Answers, ask
 from sightunseen.analysis.confusion import most_confused
-from sightunseen.analysis.contributions import Contributions, attribute_names, contributions, explained_mistakes, has_names
+from sightunseen.analysis.contributions import Contributions, attribute_names, contributions, explained_mistakes
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError
@@ -17,7 +17,7 @@ LINEAR = {"feature_scaling": "none", "semantic_norm": None}
 
 
 def described(labels: list, seed: int = 0, size: int = 6) -> tuple[ClassTable, np.ndarray, np.ndarray]:
-    """A table of these classes, with images of all but the last two of them."""
+    """A class table, and images and labels of all classes but the last two."""
     rng = np.random.default_rng(seed)
     table = ClassTable(labels, rng.random((len(labels), size)))
     y = np.repeat(table.labels[:-2], 6)
@@ -32,10 +32,10 @@ def linear(labels: list, **settings) -> tuple[ESZSL, np.ndarray]:
 @pytest.mark.parametrize(
     "labels", [["owl", "kea", "emu", "jay", "roc", "dodo"], [4, 8, 1, 0, 9, 2], [3.0, 1.0, 2.0, 0.0, 4.0, 5.0]]
 )
-@pytest.mark.parametrize("place", [0, 5])  # a seen and an unseen class
-def test_they_are_those_of_the_linear_map_and_sum_to_the_difference_of_scores(labels, place) -> None:
+@pytest.mark.parametrize("index", [0, 5])  # a seen and an unseen class
+def test_linear_contributions_have_a_closed_form_and_sum_to_the_score_difference(labels, index) -> None:
     model, X = linear(labels, seen_penalty=7.0)
-    label, other = labels[place], labels[4]
+    label, other = labels[index], labels[4]
     p, t = model.table_.vectors_of([label, other])
     found = contributions(model, X, label, other)
     np.testing.assert_allclose(found.values, X @ model.map_ * (p - t), atol=1e-4)
@@ -48,7 +48,7 @@ def test_they_are_those_of_the_linear_map_and_sum_to_the_difference_of_scores(la
     assert (found.label, found.other) == (label, other)
 
 
-def test_without_another_class_it_is_the_mean_of_the_seen_ones() -> None:
+def test_the_default_reference_is_the_mean_of_the_seen_classes() -> None:
     model, X = linear(list("abcdef"))
     seen = model.table_.vectors_of(list("abcd"))
     found = contributions(model, X, "f", names=list("uvwxyz"))
@@ -59,7 +59,7 @@ def test_without_another_class_it_is_the_mean_of_the_seen_ones() -> None:
     assert found.other is None
 
 
-def test_an_image_has_the_same_contributions_alone() -> None:
+def test_contributions_do_not_depend_on_other_images() -> None:
     model, X = linear(list("abcdef"))
     whole = contributions(model, X, "e", "a")
     assert whole.values.shape == (len(X), 6)
@@ -75,7 +75,7 @@ def test_only_attributes_that_differ_contribute() -> None:
     assert found.strongest(5).tolist() == [1]
 
 
-def test_classes_that_share_no_attribute() -> None:
+def test_one_hot_classes() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 4)), np.repeat([0, 1, 2], 10)
     model = ESZSL().fit(X, y)  # one-hot
@@ -84,14 +84,14 @@ def test_classes_that_share_no_attribute() -> None:
     assert not found.values[:, 2].any()
 
 
-def test_a_class_and_itself() -> None:
+def test_a_class_relative_to_itself_has_zero_contributions() -> None:
     model, X = linear(list("abcdef"))
     found = contributions(model, X, "e", "e")
     assert not found.values.any()
     assert not found.totals.any()
 
 
-def test_strongest_go_by_size_whatever_the_sign() -> None:
+def test_strongest_sorts_by_absolute_value() -> None:
     values = np.array([[0.2, -3, 0, 1, -2.0], [0, -3, 0, 3, -2.0]])
     found = Contributions("a", "b", np.array(list("vwxyz")), values, values.sum(axis=1), np.arange(5.0), -np.arange(5.0))
     assert found.strongest(3).tolist() == [1, 3, 4]
@@ -102,7 +102,9 @@ def test_strongest_go_by_size_whatever_the_sign() -> None:
     assert some.totals.tolist() == found.totals.tolist()
 
 
-def test_a_network_is_asked_before_and_after_adapt_without_its_penalty_and_left_as_it_was(small_world: ZeroShotDataset) -> None:
+def test_contributions_of_a_network_ignore_the_seen_class_bias_and_leave_the_model_unchanged(
+    small_world: ZeroShotDataset,
+) -> None:
     train, X = small_world.train, small_world.test_unseen.X[:30]
     model = CVC(hidden=32, n_steps=60, learning_rate=1e-2, seen_penalty=3.0, device="cpu").fit(
         train.X, train.y, small_world.classes
@@ -123,35 +125,35 @@ def test_a_network_is_asked_before_and_after_adapt_without_its_penalty_and_left_
         assert np.abs(found.values).max() > 0.01
 
 
-def test_mistakes_are_explained_by_the_images_that_were_mistaken() -> None:
+def test_mistakes_are_explained_on_the_confused_images() -> None:
     model, X = linear(list("abcdef"))
     rng = np.random.default_rng(1)
     X = np.concatenate([X, rng.normal(size=(40, 9))])
     truth = rng.choice(list("abcdef"), len(X))
     answers = ask(model, X, "all", truth=truth)
-    found = explained_mistakes(model, answers, X, most=3, strongest=2)
+    found = explained_mistakes(model, answers, X, top=3, strongest=2)
     assert [mistake.confusion for mistake in found] == most_confused(answers, 3)
     for mistake in found:
         right, wrong = mistake.confusion.truth, mistake.confusion.predicted
-        images = X[(truth == right) & (answers.best == wrong)]
+        images = X[(truth == right) & (answers.predicted == wrong)]
         assert len(images) == mistake.confusion.images
         p, t = model.table_.vectors_of([wrong, right])
         values = (images @ model.map_).mean(axis=0) * (p - t)
         order = np.argsort(-np.abs(values))[:2]
         parts = mistake.contributions
         np.testing.assert_allclose(parts.mean, values[order], atol=1e-5)
-        assert parts.names.tolist() == [f"attribute {place + 1}" for place in order]
+        assert parts.names.tolist() == [f"attribute {k + 1}" for k in order]
         assert (parts.label, parts.other) == (wrong, right)
         scores = model.decision_function(images, [wrong, right])
         np.testing.assert_allclose(parts.totals, scores[:, 0] - scores[:, 1], atol=1e-4)
 
 
-def test_a_model_without_mistakes_and_images_without_labels() -> None:
+def test_no_mistakes_missing_labels_and_unknown_classes() -> None:
     model, X = linear(list("abcdef"))
     answers = ask(model, X, "all")
     with pytest.raises(DataError, match="true labels"):
         explained_mistakes(model, answers, X)
-    assert explained_mistakes(model, Answers(answers.labels, answers.scores, answers.names, answers.best), X) == []
+    assert explained_mistakes(model, Answers(answers.labels, answers.scores, answers.names, answers.predicted), X) == []
     with pytest.raises(DataError, match="no images"):
         contributions(model, X[:0], "a", "b")
     with pytest.raises(DataError, match="'dodo' has no semantic vector"):
@@ -160,8 +162,8 @@ def test_a_model_without_mistakes_and_images_without_labels() -> None:
         contributions(model, X, "dodo")
 
 
-def test_names_of_attributes_or_their_numbers() -> None:
+def test_attribute_names_or_numbers() -> None:
     named = ClassTable(["a"], [[1, 2]], attribute_names=["stripes", "hooves"])
-    assert (has_names(named), attribute_names(named)) == (True, ("stripes", "hooves"))
+    assert attribute_names(named) == ("stripes", "hooves")
     nameless = ClassTable(["a"], [[1, 2]])
-    assert (has_names(nameless), attribute_names(nameless)) == (False, ("attribute 1", "attribute 2"))
+    assert attribute_names(nameless) == ("attribute 1", "attribute 2")

@@ -1,4 +1,4 @@
-"""The study of Foresight: which jobs it has, and tables of outcomes that were made up."""
+"""Foresight study: its plan, and tables of made-up outcomes."""
 
 import statistics
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ NUMBERS = ("T1", "U", "S", "H", "AUSUC", "U_plain", "S_plain", "H_plain")
 
 
 def outcome(job: Job, t1: float, state: str = DONE, semantics: str = "att") -> Outcome:
-    """What a run would have stored: on validation classes ten less than on test data, adapted five less."""
+    """Outcome of a job; T1 on validation classes is 10 lower than on test data, or 5 lower after adaptation."""
     card = CARDS[job.method.name]
     settings = METHODS[card.estimator](**job.method.settings).get_params()
     space = METHODS[card.estimator].search_space if job.method.search is None else job.method.search
@@ -52,7 +52,7 @@ def outcome(job: Job, t1: float, state: str = DONE, semantics: str = "att") -> O
 
 
 def outcomes(seeds: int = 2, **options: Any) -> Iterator[Outcome]:
-    """T1 is 40, and its seed more."""
+    """Outcomes of all jobs; T1 is 40 plus the seed."""
     for job in study_plan(BIRDS, 150, seeds).jobs():
         yield outcome(job, 40.0 + job.seed, **options)
 
@@ -64,7 +64,7 @@ def lines(table: Table) -> dict[str, dict[str, str]]:
 # -- the plan --------------------------------------------------------------------------------------------------------------
 
 
-def test_no_job_stands_there_twice_and_all_can_be_meant() -> None:
+def test_jobs_are_unique_and_have_valid_hyperparameters() -> None:
     plan = study_plan(BIRDS, 150, 1)
     seen = set()
     for method in plan.methods:
@@ -80,7 +80,7 @@ def test_no_job_stands_there_twice_and_all_can_be_meant() -> None:
     assert len(plan.jobs()) == len(plan.methods)
 
 
-def test_every_ingredient_is_taken_away_alone() -> None:
+def test_component_variants_change_one_hyperparameter() -> None:
     rows, _ = PARTS["one ingredient at a time"]
     variants = [row for row in rows if row.name == "Foresight"]
     assert variants[0].settings == {}
@@ -88,7 +88,7 @@ def test_every_ingredient_is_taken_away_alone() -> None:
     assert {name for row in variants for name in row.settings} == set(Foresight().get_params()) - {"seen_penalty"}
 
 
-def test_the_way_adds_one_thing_a_step() -> None:
+def test_each_step_from_ridge_regression_changes_one_hyperparameter() -> None:
     rows, _ = PARTS["from ridge regression to Foresight"]
     whole = {**Foresight.search_space, **{name: [value] for name, value in Foresight().get_params().items()}}
     tried = [
@@ -103,21 +103,21 @@ def test_the_way_adds_one_thing_a_step() -> None:
     assert rows[-1].search is None
 
 
-def test_it_chooses_from_what_foresight_chooses_from() -> None:
+def test_search_values_are_those_of_foresight() -> None:
     space = Foresight.search_space
     assert (space["feature_scaling"], space["shrinkage"]) == (SCALINGS, SHRINKAGES)
     assert set(space["noise"]) <= set(NOISES["noise"])
 
 
-def test_shared_settings_are_those_of_cvc() -> None:
+def test_shared_hyperparameters_apply_to_cvc_variants() -> None:
     plan = study_plan(BIRDS, 150, 1, {"n_steps": 50})
-    with_tasks = {method.shown for method in plan.methods if method.settings.get("n_steps") == 50}
-    assert with_tasks == {"CVC", "CVC, linear output", "CVC-tran-GXE"}
-    with pytest.raises(SettingsError, match="'output' is varied or chosen"):
+    changed = {method.shown for method in plan.methods if method.settings.get("n_steps") == 50}
+    assert changed == {"CVC", "CVC, linear output", "CVC-tran-GXE"}
+    with pytest.raises(SettingsError, match="'output' is varied or searched"):
         study_plan(BIRDS, 150, 1, {"output": "relu"})
 
 
-def test_too_few_seen_classes_are_said() -> None:
+def test_too_few_seen_classes_is_an_error() -> None:
     with pytest.raises(DataError, match="at least 4 seen classes; CUB res50 has 3"):
         study_plan(BIRDS, 3, 1)
 
@@ -125,7 +125,7 @@ def test_too_few_seen_classes_are_said() -> None:
 # -- the tables ------------------------------------------------------------------------------------------------------------
 
 
-def test_validation_and_test_stand_apart() -> None:
+def test_tables_show_validation_and_test_results() -> None:
     found = study_tables(reversed(list(outcomes())))
     assert [table.title for table in found] == [f"CUB res50, att: {title}" for title in PARTS]
     for table, (entries, note) in zip(found, PARTS.values(), strict=True):
@@ -143,13 +143,13 @@ def test_validation_and_test_stand_apart() -> None:
             assert rows[entry.shown]["H plain"] == "7.0 ± 0.0"
 
 
-def test_other_class_vectors_are_another_study() -> None:
+def test_other_class_vectors_are_a_separate_study() -> None:
     found = study_tables([*outcomes(), *outcomes(semantics="sentences")])
     assert [table.title.split(":")[0] for table in found] == ["CUB res50, att"] * 3 + ["CUB res50, sentences"] * 3
     assert {row["seeds"] for table in found for row in lines(table).values()} == {"2"}
 
 
-def test_a_failed_job_keeps_its_row_and_its_reason() -> None:
+def test_failed_job_has_an_empty_row_and_a_note() -> None:
     first, *rest = study_plan(BIRDS, 150, 1).jobs()
     table = study_tables([outcome(first, 0.0, FAILED), *(outcome(job, 40.0) for job in rest)])[0]
     assert lines(table)["Foresight"]["T1 val."] == "-"
@@ -157,7 +157,7 @@ def test_a_failed_job_keeps_its_row_and_its_reason() -> None:
     assert "Foresight: failed: no memory" in table.notes
 
 
-def test_what_is_no_study_has_no_tables() -> None:
+def test_outcomes_without_variants_have_no_tables() -> None:
     whole = [one for one in outcomes() if one.shown["label"] in CARDS]
     skipped = Outcome(SKIPPED, {"skipped": ["CUB", "noise 1", "validation", 0]}, whole[0].shown, "no such file")
     assert study_tables([]) == []

@@ -1,4 +1,4 @@
-"""Plans: what they cross, what they refuse, and which paths they mean."""
+"""Benchmark plans: their jobs, paths and validation."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from sightunseen.methods.catalogue import CARDS
 CONTENT: dict[str, Any] = {"methods": ["ESZSL", "ALE-tran"], "data": [{"path": "CUB", "features": "res50"}, {"path": "AWA1"}]}
 
 
-def test_jobs_are_the_product_of_all_it_names() -> None:
+def test_jobs_are_the_product_of_data_methods_seeds_and_selections() -> None:
     plan = plan_of({**CONTENT, "seeds": 3, "selection": ["validation", "oracle"]}, Path("data"))
     jobs = plan.jobs()
     assert len(jobs) == 2 * 2 * 3 * 2
@@ -20,26 +20,26 @@ def test_jobs_are_the_product_of_all_it_names() -> None:
     assert {job.seed for job in jobs} == {0, 1, 2}
 
 
-def test_paths_are_relative_to_the_data_folder_or_else_to_the_file(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_data_folder_or_the_plan_file(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text('methods = "ESZSL"\n[[data]]\npath = "CUB"\n')
     assert read_plan(tmp_path / "plan.toml").data[0].path == str(tmp_path / "CUB")
     assert read_plan(tmp_path / "plan.toml", "/benchmarks").data[0].path == "/benchmarks/CUB"
 
 
-def test_words_stand_for_many_methods() -> None:
+def test_group_names_expand_to_methods() -> None:
     plan = plan_of({**CONTENT, "methods": "all"}, Path())
     assert [entry.name for entry in plan.methods] == [name for name, card in CARDS.items() if not card.ablation]
     transductive = plan_of({**CONTENT, "methods": ["transductive"]}, Path())
     assert {CARDS[entry.name].setting for entry in transductive.methods} == {"transductive"}
 
 
-def test_a_method_of_the_ablation_is_meant_only_by_its_name() -> None:
+def test_ablation_methods_are_not_part_of_groups() -> None:
     for word in ("all", "inductive"):
         assert "Projection" not in {entry.name for entry in plan_of({**CONTENT, "methods": word}, Path()).methods}
     assert [entry.name for entry in plan_of({**CONTENT, "methods": "Projection"}, Path()).methods] == ["Projection"]
 
 
-def test_a_method_can_have_settings_of_its_own() -> None:
+def test_method_entry_can_set_hyperparameters() -> None:
     variant = {"name": "CVC", "label": "CVC, dot product", "settings": {"similarity": "dot"}}
     plan = plan_of({**CONTENT, "methods": ["CVC"], "method": [variant]}, Path())
     assert [entry.shown for entry in plan.methods] == ["CVC", "CVC, dot product"]
@@ -51,12 +51,12 @@ def test_a_method_can_have_settings_of_its_own() -> None:
     [
         ({"methods": ["ESZL"]}, "no method 'ESZL'"),
         ({"methods": ["ESZSL", "ESZSL"]}, "'ESZSL' more than once"),
-        ({"methods": []}, "names no methods"),
-        ({"data": []}, "names no data"),
+        ({"methods": []}, "has no methods"),
+        ({"data": []}, "has no data"),
         ({"data": [{"features": "res50"}]}, "lacks 'path'"),
-        ({"data": [{"path": "CUB", "feature": "res50"}]}, "no 'feature'"),
+        ({"data": [{"path": "CUB", "feature": "res50"}]}, "no key 'feature'"),
         ({"method": [{"label": "mine"}]}, "lacks 'name'"),
-        ({"seed": 3}, "no 'seed'"),
+        ({"seed": 3}, "no key 'seed'"),
         ({"seeds": 0}, "seeds must be"),
         ({"seeds": True}, "seeds must be"),
         ({"selection": "test"}, "selection must be one of"),
@@ -64,30 +64,30 @@ def test_a_method_can_have_settings_of_its_own() -> None:
         ({"methods": 3}, "must be a name or a list of names"),
         ({"methods": ["ESZSL", 3]}, "must be a name or a list of names"),
         ({"selection": 3}, "must be a name or a list of names"),
-        ({"selection": []}, "names no selections"),
+        ({"selection": []}, "has no selections"),
         ({"data": {"path": "CUB"}}, r"\[\[data\]\]"),
         ({"data": ["CUB"]}, r"\[\[data\]\]"),
-        ({"data": [{"path": "CUB", "features": 50}]}, "features of .* must be text"),
+        ({"data": [{"path": "CUB", "features": 50}]}, "features of .* must be a string"),
         ({"method": [{"name": "ALE", "settings": 3}]}, "settings of the plan must be a table"),
         ({"method": [{"name": "ALE", "search": {"margin": 1.0}}]}, "give margin a list"),
         ({"method": [{"name": "ALE", "search": {"margin": []}}]}, "give margin a list"),
     ],
 )
-def test_a_bad_plan_says_what_is_wrong(change: dict[str, Any], message: str) -> None:
+def test_invalid_plan_is_an_error(change: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         plan_of({**CONTENT, **change}, Path())
 
 
-def test_what_is_not_a_plan_is_refused(tmp_path: Path) -> None:
+def test_invalid_toml_and_missing_file_are_errors(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("methods = [")
-    with pytest.raises(SettingsError, match="not TOML"):
+    with pytest.raises(SettingsError, match="not valid TOML"):
         read_plan(tmp_path / "plan.toml")
     with pytest.raises(SettingsError, match="two-cores"):
         read_plan(tmp_path / "no-such-plan.toml")
 
 
 @pytest.mark.parametrize("name", ["foresight", "paper-tables", "two-cores"])
-def test_ready_plans_are_plans(name: str) -> None:
+def test_packaged_plans_can_be_read(name: str) -> None:
     assert ready_plans()[name]
     assert isinstance(read_plan(name, "xlsa17/data"), Plan)
     with pytest.raises(SettingsError, match="--data"):
@@ -95,12 +95,12 @@ def test_ready_plans_are_plans(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["paper-tables", "two-cores"])
-def test_ready_plans_of_tables_have_every_method(name: str) -> None:
+def test_packaged_table_plans_have_all_methods(name: str) -> None:
     plan = read_plan(name, "xlsa17/data")
     assert [entry.name for entry in plan.methods] == [name for name, card in CARDS.items() if not card.ablation]
 
 
-def test_data_sets_that_differ_in_their_class_vectors_have_tables_of_their_own() -> None:
+def test_data_names_include_features_and_semantics() -> None:
     assert [entry.name for entry in read_plan("foresight", "d").data] == [
         "CUB res50",
         "CUB res50 sent_splits:att",
@@ -108,5 +108,5 @@ def test_data_sets_that_differ_in_their_class_vectors_have_tables_of_their_own()
     ]
 
 
-def test_the_plan_of_the_paper_has_its_five_data_sets() -> None:
+def test_paper_plan_has_five_data_sets() -> None:
     assert {Path(entry.path).name for entry in read_plan("paper-tables", "d").data} == {"SUN", "CUB", "AWA1", "AWA2", "APY"}

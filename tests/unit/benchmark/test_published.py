@@ -1,4 +1,4 @@
-"""Published numbers are data: each against the others, and against the names of our own methods."""
+"""Published results: consistency of the numbers, and names that match the package's methods."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from sightunseen.methods.catalogue import CARDS
 
 
 def possible(value: float) -> tuple[float, float]:
-    """What a number printed with one decimal may have been."""
+    """Interval of values that round to a number printed with one decimal."""
     return max(value - 0.05, 0.0), value + 0.05
 
 
@@ -17,7 +17,7 @@ COMPLETE = [row for row in published() if None not in (row.numbers["U"], row.num
 
 
 @pytest.mark.parametrize("row", COMPLETE, ids=lambda row: f"{row.method} {row.data}")
-def test_h_is_the_harmonic_mean_of_u_and_s_as_far_as_they_were_printed(row: Published) -> None:
+def test_h_is_the_harmonic_mean_of_u_and_s_up_to_rounding(row: Published) -> None:
     u, s, h = (float(row.numbers[name] or 0) for name in ("U", "S", "H"))
     corners = [2 * a * b / (a + b) if a + b else 0.0 for a, b in itertools.product(possible(u), possible(s))]
     assert min(corners) <= h + 0.1  # Relation Net on AwA2: its last digit was cut off, not rounded
@@ -30,7 +30,7 @@ def test_numbers_are_percentages() -> None:
     assert max(values) > 1
 
 
-def test_the_tables_of_the_paper_are_whole() -> None:
+def test_tables_3_and_4_of_the_paper_are_complete() -> None:
     rows = {(row.method, row.data) for row in published() if row.table == "Table 3"}
     methods = {method for method, _ in rows}
     assert len(methods) == 14
@@ -41,31 +41,31 @@ def test_the_tables_of_the_paper_are_whole() -> None:
     }
 
 
-def test_the_ablation_of_the_paper_is_whole_and_agrees_with_its_main_table() -> None:
+def test_tables_2_and_5_of_the_paper_are_complete_and_agree_with_table_3() -> None:
     by_table = {number: [row for row in published() if row.table == f"Table {number}"] for number in (2, 3, 5)}
     assert (len(by_table[2]), len(by_table[5])) == (7, 5)
     assert {row.data for number in (2, 5) for row in by_table[number]} == {"AWA1"}
     (main,) = [row for row in by_table[3] if (row.method, row.data) == ("CVC", "AWA1")]
     (whole,) = [row for row in by_table[2] if row.method == "A→V, cosine, episodes"]
-    (usual,) = [row for row in by_table[5] if row.method == "A→V, cosine, 32 classes an episode"]
+    (usual,) = [row for row in by_table[5] if row.method == "A→V, cosine, 32 classes per episode"]
     assert whole.numbers == main.numbers
     assert usual.numbers["T1"] == main.numbers["T1"]
 
 
-def test_rows_of_a_fine_tuned_network_are_marked() -> None:
+def test_fine_tuned_backbone_is_recorded() -> None:
     assert {row.method for row in published() if row.backbone != "ResNet-101"} == {"QFSL"}
 
 
-def test_no_row_stands_twice() -> None:
+def test_rows_are_unique() -> None:
     names = [(row.method, row.data) for row in published()]
     assert len(set(names)) == len(names)
 
 
-def test_every_method_of_ours_finds_its_published_rows_in_its_setting() -> None:
+def test_catalogued_methods_have_published_rows_of_their_setting() -> None:
     published_under_their_names = {
         name: card
         for name, card in CARDS.items()
-        if not card.ablation and card.estimator != "Foresight"  # our own
+        if not card.ablation and card.estimator != "Foresight"  # not published elsewhere
     }
     for name, card in published_under_their_names.items():
         row = published_row(name, "CUB")
@@ -75,24 +75,24 @@ def test_every_method_of_ours_finds_its_published_rows_in_its_setting() -> None:
 
 @pytest.mark.parametrize(
     ("method", "data", "numbers"),
-    [  # read off the paper's printed tables
+    [  # copied from the printed tables
         ("CVC", "AWA1", (70.9, 62.7, 77.0, 69.1)),
         ("ESZSL", "CUB", (53.9, 12.6, 63.8, 21.0)),
         ("DEM", "APY", (35.0, 11.1, 75.1, 19.4)),
         ("CVC-tran-GXE", "CUB", (61.3, 57.0, 68.7, 62.3)),
         ("V→A, cosine, no episodes", "AWA1", (45.1, 10.1, 86.8, 18.0)),
-        ("A→V, cosine, all classes an episode", "AWA1", (69.8, None, None, None)),
+        ("A→V, cosine, all classes per episode", "AWA1", (69.8, None, None, None)),
         ("ALE-tran", "AWA1", (65.6, 25.9, None, None)),
         ("CN-ZSL", "SUN", (None, 44.7, 41.6, 43.1)),
         ("f-CLSWGAN", "CUB", (57.3, 43.7, 57.7, 49.7)),  # U and S as in Xian et al., CVPR 2018, Table 2; Table 3 swaps them
     ],
 )
-def test_rows_are_those_of_the_paper(method: str, data: str, numbers: tuple[float | None, ...]) -> None:
+def test_rows_equal_the_printed_tables(method: str, data: str, numbers: tuple[float | None, ...]) -> None:
     row = published_row(method, data)
     assert row is not None
     assert tuple(row.numbers.values()) == numbers
 
 
-def test_a_method_that_was_not_published_has_no_row() -> None:
+def test_missing_row_is_none() -> None:
     assert published_row("RelationNetwork", "SUN") is None
     assert published_row("CVC", "my photos") is None

@@ -1,4 +1,4 @@
-"""Tables of outcomes: means, deviations and ranks by plain arithmetic; published numbers beside and marked."""
+"""Result tables: means, standard deviations, ranks and published numbers of made-up outcomes."""
 
 import csv
 import io
@@ -30,8 +30,8 @@ def outcome(method: str, seed: int, t1: float, h: float, selection: str = "valid
 
 
 def column(table: Table, name: str) -> dict[str, str]:
-    place = table.columns.index(name)
-    return {row[0]: row[place] for row in table.rows}
+    position = table.columns.index(name)
+    return {row[0]: row[position] for row in table.rows}
 
 
 OUTCOMES = [
@@ -42,7 +42,7 @@ OUTCOMES = [
 ]
 
 
-def test_mean_and_deviation_over_seeds() -> None:
+def test_mean_and_standard_deviation_over_seeds() -> None:
     (table,) = tables(OUTCOMES, "zsl")
     shown = column(table, "T1")
     assert shown["ESZSL"] == f"51.0 ± {statistics.stdev([50, 52, 51]):.1f}"
@@ -51,7 +51,7 @@ def test_mean_and_deviation_over_seeds() -> None:
     assert column(table, "seeds") == {"ESZSL": "3", "ALE": "3", "SAE": "1", "SAE (oracle)": "1"}
 
 
-def test_ranks_follow_the_setting_and_an_oracle_is_ranked_apart() -> None:
+def test_rank_metric_depends_on_setting_and_oracle_is_ranked_separately() -> None:
     by_t1, by_h = tables(OUTCOMES, "zsl")[0], tables(OUTCOMES, "gzsl")[0]
     assert column(by_t1, "rank") == {"ESZSL": "1", "ALE": "2", "SAE": "3", "SAE (oracle)": "1"}
     assert column(by_h, "rank") == {"ALE": "1", "ESZSL": "2", "SAE": "3", "SAE (oracle)": "1"}
@@ -59,7 +59,7 @@ def test_ranks_follow_the_setting_and_an_oracle_is_ranked_apart() -> None:
     assert any("TEST" in note for note in by_h.notes)
 
 
-def test_published_numbers_stand_beside_and_another_backbone_is_marked() -> None:
+def test_published_numbers_of_another_backbone_are_marked() -> None:
     (table,) = tables(OUTCOMES, "zsl")
     assert column(table, "T1 pub.")["ESZSL"] == "53.9†"
     same = [outcome("ESZSL", 0, 50.0, 40.0, backbone="ResNet-101")]
@@ -68,12 +68,12 @@ def test_published_numbers_stand_beside_and_another_backbone_is_marked() -> None
     assert column(tables(own, "zsl")[0], "T1 pub.")["ESZSL"] == "-"
 
 
-def test_inductive_and_transductive_methods_stand_apart() -> None:
+def test_inductive_and_transductive_methods_have_separate_tables() -> None:
     found = tables([*OUTCOMES, outcome("ALE-tran", 0, 55.0, 50.0, setting="transductive")])
     assert [table.title for table in found] == ["CUB res50, inductive", "CUB res50, transductive"]
 
 
-def test_what_failed_or_was_skipped_is_said() -> None:
+def test_failed_and_skipped_jobs_are_in_the_notes() -> None:
     failed = Outcome(
         FAILED, {"method": {"name": "SJE", "settings": {}}, "seed": 0}, OUTCOMES[0].shown | {"label": "SJE"}, "no memory"
     )
@@ -84,7 +84,7 @@ def test_what_failed_or_was_skipped_is_said() -> None:
     assert column(table, "T1")["SJE"] == "-"
 
 
-def test_another_version_of_a_method_is_not_averaged_with_the_first() -> None:
+def test_versions_of_a_method_are_not_averaged() -> None:
     first = outcome("ESZSL", 0, 20.0, 10.0)
     identity = {**first.identity, "method": {"name": "ESZSL", "version": 2, "settings": {}}}
     newer = Outcome(DONE, identity, first.shown, record=first.record)
@@ -92,7 +92,13 @@ def test_another_version_of_a_method_is_not_averaged_with_the_first() -> None:
     assert sorted(row[2] for row in table.rows if row[0] == "ESZSL") == ["20.0", "51.0 ± 1.0"]
 
 
-def test_formats_hold_the_same_cells() -> None:
+def test_notes_define_the_metrics_that_are_shown() -> None:
+    both, zsl = tables(OUTCOMES)[0].notes, tables(OUTCOMES, "zsl")[0].notes
+    assert any("H: harmonic mean of U and S" in note and "AUSUC: area" in note for note in both)
+    assert any(note.startswith("T1: per-class") and "harmonic" not in note for note in zsl)
+
+
+def test_formats_have_the_same_cells() -> None:
     found = tables(OUTCOMES)
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
     assert [row["method"] for row in rows] == [row[0] for row in found[0].rows]

@@ -1,4 +1,4 @@
-"""Running plans in real processes: resumed, killed, failing and lacking data."""
+"""Running plans in worker processes: resumed, killed and failing runs, and missing data."""
 
 import json
 import os
@@ -29,7 +29,7 @@ BROKEN = {"name": "DEM", "settings": {"learning_rate": 1e30, "n_steps": 200, "hi
 
 @pytest.fixture(scope="module")
 def data_folder(small_world: ZeroShotDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the tables of a small world."""
+    """A folder with the small data set as tables."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "world").mkdir()
     split = np.full(len(small_world.labels), "train", dtype="<U11")
@@ -50,31 +50,29 @@ def plan(data_folder: Path) -> Callable[..., Plan]:
     return make
 
 
-def test_a_run_goes_on_where_the_last_one_stopped(plan: Callable[..., Plan], tmp_path: Path) -> None:
-    store, said = Store(tmp_path / "results"), list[str]()
+def test_finished_jobs_are_not_repeated(plan: Callable[..., Plan], tmp_path: Path) -> None:
+    store, printed = Store(tmp_path / "results"), list[str]()
     assert run_plan(plan(FAST, seeds=2), store) == {DONE: 2, FAILED: 0, SKIPPED: 0}
     before = {path: path.stat().st_mtime_ns for path in store.jobs.iterdir()}
-    assert run_plan(plan(FAST, seeds=3), store, tell=said.append) == {DONE: 3, FAILED: 0, SKIPPED: 0}
+    assert run_plan(plan(FAST, seeds=3), store, tell=printed.append) == {DONE: 3, FAILED: 0, SKIPPED: 0}
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
     assert len(list(store.jobs.iterdir())) == 3
-    assert said[0].startswith("2 of 3 jobs were settled before")
+    assert printed[0].startswith("2 of 3 jobs were finished in an earlier run")
 
 
-def test_a_failed_job_keeps_its_error_and_stops_nothing(plan: Callable[..., Plan], tmp_path: Path) -> None:
-    store, said = Store(tmp_path / "results"), list[str]()
+def test_failed_job_keeps_its_error_and_others_continue(plan: Callable[..., Plan], tmp_path: Path) -> None:
+    store, printed = Store(tmp_path / "results"), list[str]()
     both = plan(BROKEN, FAST)
     assert run_plan(both, store) == {DONE: 1, FAILED: 1, SKIPPED: 0}
     failed = next(outcome for outcome in store.outcomes().values() if outcome.state == FAILED)
     assert "training diverged" in failed.reason
-    assert run_plan(both, store, tell=said.append) == {DONE: 1, FAILED: 1, SKIPPED: 0}
-    assert "--retry" in said[0]
-    assert run_plan(both, store, retry=True, tell=said.append) == {DONE: 1, FAILED: 1, SKIPPED: 0}
-    assert said[-1].startswith("[2/2] failed: world, DEM")
+    assert run_plan(both, store, tell=printed.append) == {DONE: 1, FAILED: 1, SKIPPED: 0}
+    assert "--retry" in printed[0]
+    assert run_plan(both, store, retry=True, tell=printed.append) == {DONE: 1, FAILED: 1, SKIPPED: 0}
+    assert printed[-1].startswith("[2/2] failed: world, DEM")
 
 
-def test_hyperparameters_that_a_method_cannot_take_stop_the_plan_before_any_job(
-    plan: Callable[..., Plan], tmp_path: Path
-) -> None:
+def test_invalid_hyperparameters_are_an_error_before_any_job(plan: Callable[..., Plan], tmp_path: Path) -> None:
     for settings, error in (
         ({"seen_penalty": "much"}, "seen_penalty must be a number"),
         ({"wings": 2}, "no hyperparameter 'wings'"),
@@ -83,7 +81,7 @@ def test_hyperparameters_that_a_method_cannot_take_stop_the_plan_before_any_job(
             run_plan(plan({"name": "SAE", "settings": settings}, FAST), Store(tmp_path / "results"))
 
 
-def test_missing_data_are_skipped_and_tried_again(plan: Callable[..., Plan], tmp_path: Path, data_folder: Path) -> None:
+def test_missing_data_are_skipped_and_attempted_again(plan: Callable[..., Plan], tmp_path: Path, data_folder: Path) -> None:
     store, elsewhere = Store(tmp_path / "results"), tmp_path / "elsewhere"
     content = {"method": [FAST], "data": [{"path": "world"}]}
     assert run_plan(plan_of(content, elsewhere), store) == {DONE: 0, FAILED: 0, SKIPPED: 1}
@@ -92,12 +90,12 @@ def test_missing_data_are_skipped_and_tried_again(plan: Callable[..., Plan], tmp
     elsewhere.symlink_to(data_folder)
     assert run_plan(plan_of(content, elsewhere), store) == {DONE: 1, FAILED: 0, SKIPPED: 0}
     assert [outcome.state for outcome in store.outcomes().values()] == [DONE]
-    # The same data at another place are the same job.
+    # Identical data in another folder are the same job.
     assert run_plan(plan(FAST), store) == {DONE: 1, FAILED: 0, SKIPPED: 0}
     assert len(store.outcomes()) == 1
 
 
-def test_the_identity_is_what_changes_the_answer(plan: Callable[..., Plan]) -> None:
+def test_identity_depends_on_everything_that_changes_the_result(plan: Callable[..., Plan]) -> None:
     (job,) = plan(FAST).jobs()
     changed = [
         plan({**FAST, "settings": {"semantic_penalty": 0.5}}),
@@ -113,7 +111,7 @@ def test_the_identity_is_what_changes_the_answer(plan: Callable[..., Plan]) -> N
     assert identity_of(named) == identity_of(job)
 
 
-def test_a_job_does_what_plain_python_does(plan: Callable[..., Plan], small_world: ZeroShotDataset) -> None:
+def test_job_gives_the_results_of_the_python_api(plan: Callable[..., Plan], small_world: ZeroShotDataset) -> None:
     (job,) = plan(FAST).jobs()
     record = carry_out(job)
     model = ESZSL()
@@ -126,14 +124,14 @@ def test_a_job_does_what_plain_python_does(plan: Callable[..., Plan], small_worl
     assert {name: record.results[f"{name}_plain"] for name in ("U", "S", "H")} == {n: plain[n] for n in ("U", "S", "H")}
 
 
-def test_an_oracle_is_recorded_as_one(plan: Callable[..., Plan]) -> None:
+def test_oracle_selection_is_recorded(plan: Callable[..., Plan]) -> None:
     (job,) = plan(FAST, selection="oracle").jobs()
     record = carry_out(job)
     assert record.protocol == "paper"
     assert "TEST" in record.selection["by"]
 
 
-def test_a_transductive_job_adapts(plan: Callable[..., Plan]) -> None:
+def test_transductive_job_adapts(plan: Callable[..., Plan]) -> None:
     quick = {"hidden": 32, "n_steps": 100, "learning_rate": 1e-2, "device": "cpu"}
     adaptation = {"rounds": 2, "steps_per_round": 10}
     inductive, transductive = (
@@ -147,9 +145,7 @@ def test_a_transductive_job_adapts(plan: Callable[..., Plan]) -> None:
     assert transductive.results != inductive.results
 
 
-def test_a_choice_made_by_the_inductive_job_is_not_made_again(
-    plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_selection_of_the_inductive_job_is_reused(plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch) -> None:
     quick = {"settings": {"hidden": 32, "n_steps": 100, "learning_rate": 1e-2, "device": "cpu"}}
     search = {"search": {"initial_scale": [5.0, 20.0]}}
     adaptation = {"adaptation": {"rounds": 2, "steps_per_round": 10}, "adaptation_search": {}}
@@ -163,8 +159,8 @@ def test_a_choice_made_by_the_inductive_job_is_not_made_again(
     assert (begun.results, begun.settings, begun.selection) == (whole.results, whole.settings, whole.selection)
 
 
-def test_a_killed_run_loses_at_most_the_job_in_hand(data_folder: Path, tmp_path: Path) -> None:
-    """SIGKILL after the first outcome; the second run repeats nothing that was done and leaves no worker behind."""
+def test_killed_run_loses_only_running_jobs(data_folder: Path, tmp_path: Path) -> None:
+    """SIGKILL after the first outcome; the second run repeats no finished job, and no worker is left running."""
     content = 'seeds = 4\n[[method]]\nname = "ESZSL"\nsearch = { feature_penalty = [1.0, 10.0] }\n[[data]]\npath = "world"\n'
     (tmp_path / "plan.toml").write_text(content)
     command = [sys.executable, "-m", "sightunseen.cli", "benchmark", "run", str(tmp_path / "plan.toml")]
@@ -193,10 +189,8 @@ def _alive(group: int) -> bool:
     return True
 
 
-def test_a_worker_that_dies_takes_only_its_job_along(
-    plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The workers import this module anew, as a site customisation would make them: a method that kills its process.
+def test_dead_worker_fails_only_its_job(plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Workers import sitecustomize when they start; it replaces SAE.fit by a function that kills the process.
     (tmp_path / "sitecustomize.py").write_text(
         "import os, signal\nfrom sightunseen.methods import SAE\n"
         "SAE.fit = lambda self, *arguments, **others: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -209,26 +203,26 @@ def test_a_worker_that_dies_takes_only_its_job_along(
     assert "worker exited with code -9 (possibly out of memory)" in failed.reason
 
 
-def test_ctrl_c_stops_at_once_and_says_how_to_go_on(data_folder: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_and_tells_how_to_resume(data_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text('seeds = 50\nmethods = "CVC"\n[[data]]\npath = "world"\n')
     command = [sys.executable, "-m", "sightunseen.cli", "benchmark", "run", str(tmp_path / "plan.toml")]
     command += ["--data", str(data_folder), "--out", str(tmp_path / "results")]
-    options: dict[str, Any] = {"text": True, "start_new_session": True, "preexec_fn": _listen_to_ctrl_c}
+    options: dict[str, Any] = {"text": True, "start_new_session": True, "preexec_fn": _enable_ctrl_c}
     with subprocess.Popen(command, stderr=subprocess.PIPE, **options) as run:
         assert run.stderr is not None
         run.stderr.readline()
         os.killpg(run.pid, signal.SIGINT)
-        _, said = run.communicate(timeout=60)
+        _, printed = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert "The same command goes on" in said
-    assert "Traceback" not in said
+    assert "The same command resumes" in printed
+    assert "Traceback" not in printed
 
 
-def _listen_to_ctrl_c() -> None:
+def _enable_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def test_every_name_of_the_catalogue_has_its_class() -> None:
+def test_catalogued_methods_have_estimators() -> None:
     from sightunseen.methods import METHODS, AdaptableClassifier
     from sightunseen.methods.catalogue import CARDS
 
@@ -240,7 +234,7 @@ def test_every_name_of_the_catalogue_has_its_class() -> None:
             assert issubclass(kind, AdaptableClassifier), name
 
 
-def test_search_spaces_name_settings_of_their_methods() -> None:
+def test_search_spaces_have_hyperparameters_of_their_methods() -> None:
     from sightunseen.methods import METHODS
 
     for name, kind in METHODS.items():

@@ -1,4 +1,4 @@
-"""Outcomes on disk: identity, atomic writing, and a lock."""
+"""Job outcomes on disk: identity, atomic writes and locking."""
 
 import json
 from pathlib import Path
@@ -12,14 +12,14 @@ from sightunseen.core.errors import ModelError, StorageError
 IDENTITY: dict[str, Any] = {"method": {"name": "ESZSL", "settings": {"seed": 0, "a": 1.5}}, "seed": 0}
 
 
-def test_a_job_is_known_by_content_not_by_order() -> None:
+def test_job_id_is_independent_of_key_order() -> None:
     mixed = {"seed": 0, "method": {"settings": {"a": 1.5, "seed": 0}, "name": "ESZSL"}}
     assert job_id(IDENTITY) == job_id(mixed)
     assert job_id(IDENTITY) == job_id(json.loads(json.dumps(IDENTITY)))
     assert job_id(IDENTITY) != job_id({**IDENTITY, "seed": 1})
 
 
-def test_an_outcome_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_outcome_round_trip(tmp_path: Path) -> None:
     store, outcome = Store(tmp_path / "results"), Outcome(FAILED, IDENTITY, {"data": "CUB"}, "no memory: ½")
     with store.locked():
         store.add(outcome)
@@ -27,7 +27,7 @@ def test_an_outcome_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert store.outcomes() == {outcome.id: outcome}
 
 
-def test_a_second_run_is_kept_out(tmp_path: Path) -> None:
+def test_folder_is_locked_for_one_run(tmp_path: Path) -> None:
     first, second = Store(tmp_path / "results"), Store(tmp_path / "results")
     with first.locked(), pytest.raises(StorageError, match="another run"), second.locked():
         pass
@@ -35,17 +35,17 @@ def test_a_second_run_is_kept_out(tmp_path: Path) -> None:
         pass
 
 
-def test_half_written_files_are_not_read(tmp_path: Path) -> None:
+def test_temporary_files_are_ignored(tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     with store.locked():
         store.add(Outcome(DONE, IDENTITY, {}))
-        (store.jobs / f".{job_id(IDENTITY)}.json.abc.json").write_text('{"state": "do')  # what a killed run may leave
+        (store.jobs / f".{job_id(IDENTITY)}.json.abc.json").write_text('{"state": "do')  # left by a killed run
     assert len(store.outcomes()) == 1
 
 
-def test_other_folders_are_left_alone(tmp_path: Path) -> None:
+def test_other_folders_are_not_changed(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(StorageError, match="left alone"), Store(tmp_path).locked():
+    with pytest.raises(StorageError, match="left unchanged"), Store(tmp_path).locked():
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(StorageError, match="is a file"), Store(tmp_path / "thesis.tex").locked():
@@ -55,7 +55,7 @@ def test_other_folders_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"store_version": 99}', '{"store_version": 1, "state": "done"}'])
-def test_a_damaged_outcome_is_named(tmp_path: Path, text: str) -> None:
+def test_damaged_outcome_is_an_error(tmp_path: Path, text: str) -> None:
     store = Store(tmp_path / "results")
     with store.locked():
         (store.jobs / "abc.json").write_text(text)

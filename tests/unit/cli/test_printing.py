@@ -1,4 +1,4 @@
-"""Tables on the terminal: long paths keep their end, and a pipe gets them whole."""
+"""Tables on the terminal: long paths are shortened from the left, but not in a pipe."""
 
 import re
 
@@ -8,7 +8,7 @@ from sightunseen.cli._printing import print_table
 
 FOLDER = "/home/somebody/pictures/of/many/years/and/many/animals/summer"
 ROWS = [(f"{FOLDER}/okapi-{k}.jpg", 1, "an animal with stripes", 99.5, False) for k in range(3)]
-WHOLE = len(ROWS[0][0]) + len("rank") + len("an animal with stripes") + len("confidence %") + len("False") + 16  # with blanks
+WHOLE = len(ROWS[0][0]) + len("rank") + len("an animal with stripes") + len("confidence %") + len("False") + 16  # with spaces
 COLUMNS = ["path", "rank", "class", "confidence %", "seen"]
 
 
@@ -23,14 +23,14 @@ def as_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [200, WHOLE, WHOLE - 1, 100, 80])
-def test_on_a_terminal_a_path_loses_its_front(
+def test_paths_are_shortened_from_the_left_on_a_terminal(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_terminal(monkeypatch, width)
     print_table("Predictions", COLUMNS, ROWS, paths="path")
     title, _, _, *lines = printed(capsys)
     assert title == "Predictions"
-    assert len(lines) == 3  # none is folded
+    assert len(lines) == 3  # no line is folded
     for k, line in enumerate(lines):
         assert len(line) <= width
         shown = line.split()[0]
@@ -39,15 +39,15 @@ def test_on_a_terminal_a_path_loses_its_front(
         assert ROWS[k][0].endswith(shown.removeprefix("…"))
         assert "an animal with stripes" in line
     if width < WHOLE:
-        assert max(map(len, lines)) >= width - 3  # no more is cut than must be
+        assert max(map(len, lines)) >= width - 3  # not shortened more than needed
 
 
-def test_in_a_pipe_paths_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_paths_are_complete_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     print_table("Predictions", COLUMNS, ROWS, paths="path")
     assert [line.split()[0] for line in printed(capsys)[3:]] == [row[0] for row in ROWS]
 
 
-def test_wide_letters_take_two_places(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_characters_count_as_two_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     as_terminal(monkeypatch, 40)
     print_table("Predictions", ["path", "class"], [("/写真/" + "動物" * 20 + "/縞馬.jpg", "zebra")], paths="path")
     lines = printed(capsys)
@@ -55,12 +55,12 @@ def test_wide_letters_take_two_places(capsys: pytest.CaptureFixture[str], monkey
     assert "縞馬.jpg" in lines[-1]
 
 
-def test_a_table_without_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_without_rows(capsys: pytest.CaptureFixture[str]) -> None:
     print_table("Predictions", COLUMNS, [], paths="path")
     assert printed(capsys)[0] == "Predictions"
 
 
-def test_beside_long_texts_the_name_is_still_to_be_read(
+def test_file_names_stay_readable_next_to_long_text(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_terminal(monkeypatch, 80)

@@ -1,4 +1,4 @@
-"""Temperature and "none of these" against grids, simulated labels, loops and scikit-learn; and one answer everywhere."""
+"""Temperature scaling and open-set rejection, against grids, simulated labels, plain loops and scikit-learn."""
 
 import json
 import math
@@ -21,11 +21,11 @@ from sightunseen.core.calibration import (
     best_temperature,
     best_threshold,
     calibrate,
-    class_weights,
 )
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError
+from sightunseen.core.metrics import class_weights
 from sightunseen.core.model_files import read_model, write_model
 from sightunseen.methods import ALE, CVC, ESZSL, load_model
 from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification, adapt, train
@@ -37,7 +37,7 @@ SOME = Calibration(temperature=0.37, none_below=0.2, ECE=1.0, ECE_before=9.0, AU
 
 
 def drawn(images: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Scores (n, c) and labels (n,) drawn from their softmax: at temperature 1 the scores say exactly how likely each is."""
+    """Scores (n, c) and labels (n,) drawn from their softmax, so that temperature 1 is exactly calibrated."""
     rng = np.random.default_rng(seed)
     scores = 2 * rng.standard_normal((images, classes))
     chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
@@ -45,7 +45,7 @@ def drawn(images: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndar
 
 
 def loss(scores: np.ndarray, y: np.ndarray, temperature: float) -> float:
-    """The mean over classes of the mean negative log likelihood of their images, in loops."""
+    """Mean over classes of the mean negative log likelihood of their images, in plain loops."""
     by_class: dict[int, list[float]] = {}
     for row, label in zip(scores.tolist(), y.tolist(), strict=True):
         total = sum(math.exp((score - max(row)) / temperature) for score in row)
@@ -57,9 +57,9 @@ def loss(scores: np.ndarray, y: np.ndarray, temperature: float) -> float:
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 300.0])
-def test_no_temperature_of_a_fine_grid_has_a_smaller_loss(scale: float) -> None:
+def test_no_temperature_of_a_grid_has_a_smaller_loss(scale: float) -> None:
     scores, y = drawn(80, 5)
-    y[:30] = 0  # unevenly many images a class, and some of them wrong
+    y[:30] = 0  # unbalanced classes and some wrong labels
     found = best_temperature(scale * scores, y, class_weights(y))
     grid = scale * np.geomspace(0.05, 50, 300)
     best = min(grid, key=lambda temperature: loss(scale * scores, y, temperature))
@@ -68,12 +68,12 @@ def test_no_temperature_of_a_fine_grid_has_a_smaller_loss(scale: float) -> None:
 
 
 @pytest.mark.parametrize("factor", [1.0, 3.0, 0.1])
-def test_scores_that_are_log_probabilities_times_a_factor_have_that_temperature(factor: float) -> None:
+def test_temperature_recovers_the_factor_of_scaled_log_probabilities(factor: float) -> None:
     scores, y = drawn(20_000, 8)
     assert best_temperature(factor * scores, y, class_weights(y)) == pytest.approx(factor, rel=0.05)
 
 
-def test_every_class_counts_the_same_however_many_images_it_has() -> None:
+def test_temperature_weights_all_classes_equally() -> None:
     scores, y = drawn(300, 4)
     rows = np.concatenate([np.arange(300), *[np.flatnonzero(y == 2)] * 5])
     once, often = (best_temperature(scores[r], y[r], class_weights(y[r])) for r in (np.arange(300), rows))
@@ -81,14 +81,14 @@ def test_every_class_counts_the_same_however_many_images_it_has() -> None:
     assert abs(best_temperature(scores[rows], y[rows], np.full(len(rows), 1 / len(rows))) - once) > 0.01
 
 
-def test_temperature_is_finite_where_all_is_right_and_where_nothing_is_known() -> None:
+def test_temperature_is_finite_for_perfect_wrong_and_constant_scores() -> None:
     y = np.arange(4)
     assert 0 < best_temperature(np.eye(4), y, class_weights(y)) < 0.1
     assert np.isfinite(best_temperature(-np.eye(4), y, class_weights(y)))
     assert best_temperature(np.zeros((4, 4)), y, class_weights(y)) == 1.0
 
 
-def test_an_overconfident_model_becomes_honest() -> None:
+def test_calibration_reduces_the_error_of_an_overconfident_model() -> None:
     scores, y = drawn(2000, 6)
     found = calibrate(6 * scores, y, np.arange(6), np.array([4, 5]))
     assert found.temperature == pytest.approx(6, rel=0.1)
@@ -96,18 +96,18 @@ def test_an_overconfident_model_becomes_honest() -> None:
     assert found.ECE < 5
 
 
-def test_of_very_many_images_some_are_taken_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calibration_subsamples_large_sets_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, y = drawn(90, 4)
     monkeypatch.setattr(calibration, "MOST_IMAGES", 30)
     labels, unseen = np.arange(4), np.array([2, 3])
     assert calibrate(scores, y, labels, unseen) == calibrate(scores[::3], y[::3], labels, unseen)
 
 
-# -- none of these -------------------------------------------------------------------------------------------------------
+# -- open-set rejection --------------------------------------------------------------------------------------------------
 
 
 def cases(scores: np.ndarray, y: np.ndarray, unseen: np.ndarray) -> list[tuple[bool, float, float]]:
-    """Of each image, once for each half: whether its class is still there, its best score, and its weight; in loops."""
+    """Per image and half: whether its class is a candidate, its best score and its weight, in plain loops."""
     found = []
     for left_out in (set(unseen[::2].tolist()), set(unseen[1::2].tolist())):
         for row, label in zip(scores.tolist(), y.tolist(), strict=True):
@@ -117,7 +117,7 @@ def cases(scores: np.ndarray, y: np.ndarray, unseen: np.ndarray) -> list[tuple[b
 
 
 @pytest.mark.parametrize("unseen", [[3, 5], [1, 2, 4], [0, 1, 2, 3, 4, 5]], ids=["two", "three", "all"])
-def test_threshold_and_area_are_those_of_plain_loops_and_of_scikit_learn(unseen: list[int]) -> None:
+def test_threshold_and_auroc_match_plain_loops_and_scikit_learn(unseen: list[int]) -> None:
     scores, y = drawn(120, 6)
     scores[:10] = np.round(scores[:10])  # some ties
     chosen = best_threshold(scores, y, np.arange(6), np.array(unseen))
@@ -147,7 +147,7 @@ def test_threshold_and_area_are_those_of_plain_loops_and_of_scikit_learn(unseen:
     assert accuracy == pytest.approx(100 * max(balanced(cut) for cut in np.unique(best) if kept(cut) >= 0.95))
 
 
-def test_without_two_validation_classes_nothing_is_none() -> None:
+def test_no_image_is_rejected_without_two_validation_classes() -> None:
     scores, y = drawn(50, 3)
     for labels, unseen in ((y, [2]), (y, []), (np.zeros(50, dtype=int), [1, 2])):
         assert best_threshold(scores, labels, np.arange(3), np.array(unseen, dtype=int)) == Threshold()
@@ -155,13 +155,13 @@ def test_without_two_validation_classes_nothing_is_none() -> None:
     assert not never.is_none(scores).any()
 
 
-def test_a_score_that_tells_nothing_gives_no_threshold() -> None:
+def test_uninformative_scores_give_no_threshold() -> None:
     scores, y = drawn(60, 4)
     found = best_threshold(np.zeros_like(scores), y, np.arange(4), np.array([2, 3]))
     assert found == Threshold(AUROC=pytest.approx(50))
 
 
-def test_two_classes_and_a_single_candidate() -> None:
+def test_calibration_works_with_two_classes_and_a_single_candidate() -> None:
     scores, y = drawn(40, 2)
     found = calibrate(scores, y, np.arange(2), np.array([0, 1]))
     assert found.AUROC is not None
@@ -180,7 +180,7 @@ def fitted(data: ZeroShotDataset, given: Calibration | None = SOME, **settings: 
 
 
 @pytest.mark.parametrize("method", [ESZSL(), CVC(**QUICK)], ids=["closed form", "trained"])
-def test_a_calibrated_model_is_the_one_chosen_and_measured_on_the_fold(small_world: ZeroShotDataset, method: Any) -> None:
+def test_calibration_of_the_search_is_optimal_on_the_fold(small_world: ZeroShotDataset, method: Any) -> None:
     search = ZeroShotSearchCV(clone(method), {}, cv=1)
     model = search.fit(small_world.train.X, small_world.train.y, small_world.classes).best_estimator_
     found = model.calibration_
@@ -190,19 +190,19 @@ def test_a_calibrated_model_is_the_one_chosen_and_measured_on_the_fold(small_wor
     stop = {"stop_after": model.n_steps_} if isinstance(model, CVC) else {}
     again = clone(method).set_params(seen_penalty=model.seen_penalty).fit(fold.train.X, fold.train.y, fold.classes, **stop)
     scored = evaluate(again, fold).scored
-    place = np.searchsorted(scored.candidates, scored.truth)
+    columns = np.searchsorted(scored.candidates, scored.truth)
     scores = scored.scores.astype(float)
-    at_best = loss(scores, place, found.temperature)
+    at_best = loss(scores, columns, found.temperature)
     for factor in (0.9, 0.97, 1.03, 1.1):
-        assert loss(scores, place, factor * found.temperature) > at_best
+        assert loss(scores, columns, factor * found.temperature) > at_best
     again.calibration_ = found
     assert abs(evaluate(again, fold).ECE - found.ECE) < 0.1
     again.calibration_ = None
     assert abs(evaluate(again, fold).ECE - found.ECE_before) < 0.1
-    np.testing.assert_array_equal(model.seen_classes_, small_world.seen)  # fitted on all, after all
+    np.testing.assert_array_equal(model.seen_classes_, small_world.seen)  # refitted on all images
 
 
-def test_over_folds_means_are_taken(small_world: ZeroShotDataset) -> None:
+def test_calibration_is_averaged_over_folds(small_world: ZeroShotDataset) -> None:
     data = small_world.train.X, small_world.train.y, small_world.classes
     model = ZeroShotSearchCV(ESZSL(), {}, cv=2).fit(*data).best_estimator_
     found = []
@@ -215,7 +215,7 @@ def test_over_folds_means_are_taken(small_world: ZeroShotDataset) -> None:
         assert value == pytest.approx(np.mean([asdict(one)[name] for one in found]), rel=1e-4), name
 
 
-def test_too_few_classes_to_calibrate_on_are_named() -> None:
+def test_too_few_classes_to_calibrate_on_raise_an_error() -> None:
     table = ClassTable(["a", "b", "c"], np.eye(3))
     with pytest.raises(DataError, match="at least 4 seen classes"):
         ZeroShotSearchCV(ESZSL()).fit(np.eye(6), list("aabbcc"), table)
@@ -234,7 +234,7 @@ def test_calibration_changes_confidence_and_never_predictions(small_world: ZeroS
     assert np.abs(plain.predict_proba(X) - model.predict_proba(X)).max() > 0.01
 
 
-def test_a_new_fit_drops_it_and_classes_that_come_and_go_keep_it(small_world: ZeroShotDataset) -> None:
+def test_refitting_drops_the_calibration_and_adding_or_removing_classes_keeps_it(small_world: ZeroShotDataset) -> None:
     model = fitted(small_world)
     assert model.add_classes({"new": small_world.classes.vectors[0]}).calibration_ == SOME
     assert model.remove_classes(["new"]).calibration_ == SOME
@@ -243,14 +243,16 @@ def test_a_new_fit_drops_it_and_classes_that_come_and_go_keep_it(small_world: Ze
 
 
 @pytest.mark.parametrize("method", [ALE(n_steps=50), CVC(**QUICK)], ids=["ALE", "CVC"])
-def test_an_adapted_model_scores_otherwise_so_it_begins_without(small_world: ZeroShotDataset, method: Any) -> None:
+def test_an_adapted_model_has_no_calibration_of_its_parent(small_world: ZeroShotDataset, method: Any) -> None:
     model = clone(method).fit(small_world.train.X, small_world.train.y, small_world.classes)
     model.calibration_ = SOME
     assert model.adapt(small_world.test_unseen.X).calibration_ is None
     assert model.calibration_ == SOME
 
 
-def test_it_is_saved_with_the_model_and_older_folders_have_none(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_calibration_is_saved_with_the_model_and_optional_in_older_folders(
+    small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
     model = fitted(small_world)
     model.save(tmp_path / "model")
     again = load_model(tmp_path / "model")
@@ -262,7 +264,7 @@ def test_it_is_saved_with_the_model_and_older_folders_have_none(small_world: Zer
     assert load_model(tmp_path / "older").calibration_ is None
 
 
-def test_a_penalty_that_all_candidates_have_makes_none_of_them_fit_worse(small_world: ZeroShotDataset) -> None:
+def test_seen_penalty_does_not_change_rejection_among_seen_classes_alone(small_world: ZeroShotDataset) -> None:
     X, seen = small_world.test_seen.X, small_world.seen
     plain = fitted(small_world)
     expected = plain.is_none(plain.decision_function(X, seen), seen)
@@ -281,14 +283,14 @@ def test_no_class_can_be_called_none_of_these(small_world: ZeroShotDataset) -> N
     with pytest.raises(DataError, match="no class can be called 'none of these'"):
         model.add_classes({NONE: small_world.classes.vectors[0]})
     assert NONE not in model.table_
-    with pytest.raises(DataError, match="Give it another name"):
+    with pytest.raises(DataError, match="Rename the class"):
         ESZSL().fit(np.eye(2), ["a", NONE], ClassTable(["a", NONE], np.eye(2)))
 
 
-# -- whole runs ----------------------------------------------------------------------------------------------------------
+# -- pipeline ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_honest_run_calibrates_and_its_record_says_so(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_training_calibrates_the_model_and_records_it(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(TrainingSpecification(method=ESZSL, search={}), small_world, tmp_path)
     assert model.calibration_ is not None
     assert model.record_.selection["calibration"] == asdict(model.calibration_)
@@ -296,7 +298,7 @@ def test_an_honest_run_calibrates_and_its_record_says_so(small_world: ZeroShotDa
     assert train(TrainingSpecification(method=ESZSL, select="none"), small_world, tmp_path).calibration_ is None
 
 
-def test_adapting_is_calibrated_by_its_rehearsal(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_adaptation_is_calibrated_by_its_rehearsal(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(TrainingSpecification(method=CVC, parameters=QUICK, search={}), small_world, tmp_path)
     settings = {"rounds": 1, "steps_per_round": 10}
     adapted = adapt(AdaptationSpecification(parameters=settings, search={}), model, small_world, tmp_path)
@@ -306,10 +308,10 @@ def test_adapting_is_calibrated_by_its_rehearsal(small_world: ZeroShotDataset, t
     assert plain.calibration_ is None
 
 
-# -- one answer everywhere -----------------------------------------------------------------------------------------------
+# -- consistency of interfaces -------------------------------------------------------------------------------------------
 
 
-def test_every_way_to_ask_gives_the_same_numbers(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_all_interfaces_give_the_same_probabilities(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     from sightunseen.export.onnx_files import export_onnx
 
@@ -337,5 +339,5 @@ def test_every_way_to_ask_gives_the_same_numbers(small_world: ZeroShotDataset, t
     np.testing.assert_allclose(found, expected, atol=1e-5)
     metadata = session.get_modelmeta().custom_metadata_map
     assert (json.loads(metadata["temperature"]), json.loads(metadata["none_below"])) == (0.37, median)
-    far = np.abs(scores.max(axis=1) - median) > 1e-5  # the median's own image may fall to either side
+    far = np.abs(scores.max(axis=1) - median) > 1e-5  # rounding decides for the image with the median score
     np.testing.assert_array_equal((scores.max(axis=1) < median)[far], is_none[far])

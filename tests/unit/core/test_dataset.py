@@ -1,4 +1,4 @@
-"""Data sets, their splits, and validation folds that never see a test image."""
+"""Data sets, their splits, and class folds that never contain a test image."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from sightunseen.core.errors import DataError
 
 
 def dataset(n_seen: int = 12, n_unseen: int = 4, images: int = 10, **others: Any) -> ZeroShotDataset:
-    """``images`` training and 2 test images of every seen class, 3 of every unseen one, mixed; the feature is the row."""
+    """``images`` training and 2 test images per seen class, 3 per unseen class, shuffled; the feature is the row number."""
     seen, unseen = [f"s{k:02d}" for k in range(n_seen)], [f"u{k:02d}" for k in range(n_unseen)]
     parts = [(seen, "train", images), (seen, "test_seen", 2), (unseen, "test_unseen", 3)]
     images_of = [(label, word) for labels, word, count in parts for label in labels for _ in range(count)]
@@ -25,7 +25,7 @@ def rows_of(fold: Fold) -> list[list[int]]:
     return [split.rows.tolist() for split in (fold.train, fold.test_seen, fold.test_unseen)]
 
 
-def test_the_split_words_send_every_image_where_they_say() -> None:
+def test_split_assigns_every_image() -> None:
     X = np.arange(8.0).reshape(4, 2)
     table = ClassTable(["b", "a", "c"], np.eye(3))
     data = ZeroShotDataset.from_arrays(X, ["a", "c", "a", "b"], table, ["test_seen", "test_unseen", "train", "train"])
@@ -38,7 +38,7 @@ def test_the_split_words_send_every_image_where_they_say() -> None:
     assert data.unseen.tolist() == ["c"]
 
 
-def test_without_split_all_images_train_and_classes_without_images_are_unseen() -> None:
+def test_without_split_all_images_are_training_images() -> None:
     data = ZeroShotDataset.from_arrays(np.eye(3), ["d", "b", "d"], ClassTable(list("dcba"), np.eye(4)))
     assert data.train.y.tolist() == ["d", "b", "d"]
     assert len(data.test_seen) == len(data.test_unseen) == 0
@@ -46,12 +46,12 @@ def test_without_split_all_images_train_and_classes_without_images_are_unseen() 
     assert data.unseen.tolist() == ["a", "c"]
 
 
-def test_where_unseen_classes_are_tested_a_class_without_any_image_is_not_one_of_them() -> None:
+def test_classes_without_images_are_not_unseen_if_there_are_unseen_test_images() -> None:
     data = ZeroShotDataset.from_arrays(np.eye(2), ["a", "b"], ClassTable(list("abc"), np.eye(3)), ["train", "test_unseen"])
     assert data.unseen.tolist() == ["b"]
 
 
-def test_using_reads_the_same_images_through_other_semantics() -> None:
+def test_using_changes_the_semantics_only() -> None:
     table = ClassTable(["a", "b"], {"attributes": np.eye(2), "words": [[5.0], [6.0]]})
     data = ZeroShotDataset.from_arrays(np.eye(2), ["a", "b"], table)
     words = data.using("words")
@@ -60,7 +60,7 @@ def test_using_reads_the_same_images_through_other_semantics() -> None:
     assert data.classes.use == "attributes"
 
 
-def test_features_on_disk_are_read_when_a_split_is_asked_for_them(tmp_path: Path) -> None:
+def test_memory_mapped_features_are_read_at_first_use(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", np.zeros((3, 2)))
     on_disk = np.load(tmp_path / "X.npy", mmap_mode="r+")
     data = ZeroShotDataset.from_arrays(on_disk, ["a", "b", "a"], ClassTable(["a", "b"], np.eye(2)))
@@ -75,12 +75,12 @@ def test_features_on_disk_are_read_when_a_split_is_asked_for_them(tmp_path: Path
         (np.eye(2), ["a", "b"], ["train", "test"], r"train, test_seen or test_unseen .* found \['test'\]"),
         (np.eye(2), ["a", "b"], ["train"], "2 labels but 1 entries in split"),
         (np.eye(3), ["a", "b"], None, "3 feature rows but 2 labels"),
-        (np.ones(2), ["a", "b"], None, r"one row an image; got shape \(2,\)"),
-        (np.ones((2, 2, 2)), ["a", "b"], None, r"one row an image; got shape \(2, 2, 2\)"),
+        (np.ones(2), ["a", "b"], None, r"one row per image; got shape \(2,\)"),
+        (np.ones((2, 2, 2)), ["a", "b"], None, r"one row per image; got shape \(2, 2, 2\)"),
     ],
     ids=["unknown word", "short split", "more images than labels", "flat features", "features in three dimensions"],
 )
-def test_arrays_that_do_not_fit_together_are_refused(X, y, split, message: str) -> None:
+def test_inconsistent_arrays_raise_an_error(X, y, split, message: str) -> None:
     with pytest.raises(DataError, match=message):
         ZeroShotDataset.from_arrays(X, y, ClassTable(["a", "b"], np.eye(2)), split)
 
@@ -95,7 +95,7 @@ def test_folds_use_every_training_image_and_no_test_image(n_folds: int) -> None:
         assert sorted(rows.tolist()) == sorted(data.train_rows.tolist())
 
 
-def test_the_classes_of_a_fold_are_seen_classes_apart_from_each_other() -> None:
+def test_training_and_validation_classes_of_a_fold_are_disjoint_seen_classes() -> None:
     data = dataset()
     for fold in data.validation_folds(5):
         assert set(fold.seen).isdisjoint(fold.unseen)
@@ -104,7 +104,7 @@ def test_the_classes_of_a_fold_are_seen_classes_apart_from_each_other() -> None:
         np.testing.assert_array_equal(fold.classes.vectors_of(fold.unseen), data.classes.vectors_of(fold.unseen))
 
 
-def test_the_images_of_a_fold_carry_their_own_labels_and_features() -> None:
+def test_images_of_a_fold_keep_their_labels_and_features() -> None:
     data = dataset()
     for split in (
         fold_split for fold in data.validation_folds(2) for fold_split in (fold.train, fold.test_seen, fold.test_unseen)
@@ -116,35 +116,35 @@ def test_the_images_of_a_fold_carry_their_own_labels_and_features() -> None:
 @pytest.mark.parametrize(
     ("n_seen", "n_unseen", "held"), [(12, 4, 3), (40, 10, 8), (4, 1, 2), (5, 50, 3)], ids=lambda value: str(value)
 )
-def test_as_large_a_part_of_the_classes_is_held_out_as_is_unseen(n_seen: int, n_unseen: int, held: int) -> None:
-    """A quarter and a fifth; but never fewer than two classes on either side."""
+def test_ratio_of_validation_classes_is_that_of_unseen_classes(n_seen: int, n_unseen: int, held: int) -> None:
+    """A quarter and a fifth, and at least two classes on either side."""
     (fold,) = dataset(n_seen, n_unseen, images=2).validation_folds()
     assert len(fold.unseen) == held
 
 
 @pytest.mark.parametrize(("images", "held"), [(1, 0), (2, 1), (5, 1), (10, 2), (50, 10)])
-def test_a_fifth_of_each_class_is_held_out_and_never_all_of_it(images: int, held: int) -> None:
+def test_a_fifth_of_the_images_of_each_class_is_held_out(images: int, held: int) -> None:
     (fold,) = dataset(images=images).validation_folds()
     for label in fold.seen:
         assert (fold.test_seen.y == label).sum() == held
         assert (fold.train.y == label).sum() == images - held
 
 
-def test_the_same_seed_gives_the_same_folds_and_another_one_others() -> None:
+def test_folds_depend_on_the_seed_alone() -> None:
     data = dataset()
     once, again, other = data.validation_folds(3, seed=7), data.validation_folds(3, seed=7), data.validation_folds(3, seed=8)
     assert [rows_of(fold) for fold in once] == [rows_of(fold) for fold in again]
     assert all(rows_of(left) != rows_of(right) for left, right in zip(once, other, strict=True))
 
 
-def test_the_folds_of_one_seed_differ_and_more_of_them_leave_the_first_ones_alone() -> None:
+def test_further_folds_do_not_change_the_first_ones() -> None:
     data = dataset()
     few, many = data.validation_folds(2), data.validation_folds(6)
     assert len({tuple(fold.unseen) for fold in many}) > 1
     assert [rows_of(fold) for fold in few] == [rows_of(fold) for fold in many[:2]]
 
 
-def test_folds_that_came_with_the_data_come_first() -> None:
+def test_listed_folds_come_first() -> None:
     data = dataset()
     listed = ((data.seen[4:], data.seen[:4]), (data.seen[:-5], data.seen[-5:]))
     folds = dataset(validation=listed).validation_folds(4, seed=3)
@@ -155,7 +155,7 @@ def test_folds_that_came_with_the_data_come_first() -> None:
     assert len(dataset(validation=listed).validation_folds(1)) == 1
 
 
-def test_a_listed_fold_passes_over_classes_without_training_images() -> None:
+def test_listed_folds_ignore_classes_without_training_images() -> None:
     data = dataset()
     (fold,) = dataset(validation=((data.seen[4:], np.append(data.seen[:4], data.unseen)),)).validation_folds()
     assert fold.unseen.tolist() == data.seen[:4].tolist()
@@ -163,7 +163,7 @@ def test_a_listed_fold_passes_over_classes_without_training_images() -> None:
     assert set(fold.classes.labels) == set(data.seen)
 
 
-def test_another_seed_holds_out_other_images_of_a_listed_fold() -> None:
+def test_held_out_images_of_a_listed_fold_depend_on_the_seed() -> None:
     seen = dataset().seen
     data = dataset(validation=((seen[4:], seen[:4]),))
     (one,), (other,) = data.validation_folds(seed=0), data.validation_folds(seed=1)
@@ -171,38 +171,38 @@ def test_another_seed_holds_out_other_images_of_a_listed_fold() -> None:
     assert one.test_seen.rows.tolist() != other.test_seen.rows.tolist()
 
 
-def test_a_listed_fold_whose_sides_overlap_is_refused() -> None:
+def test_overlapping_listed_fold_raises_an_error() -> None:
     seen = dataset().seen
     with pytest.raises(DataError, match=str(seen[3])):
         dataset(validation=((seen[3:], seen[:4]),)).validation_folds()
 
 
 @pytest.mark.parametrize("n_seen", [1, 3])
-def test_too_few_seen_classes_to_hold_some_out_are_an_error_that_says_so(n_seen: int) -> None:
+def test_too_few_seen_classes_for_a_fold_raise_an_error(n_seen: int) -> None:
     with pytest.raises(DataError, match=f"at least 4 seen classes .* arrays has {n_seen}.*--select none"):
         dataset(n_seen=n_seen).validation_folds()
 
 
 @pytest.mark.parametrize("of", ["the test images", "a fold"])
-def test_unseen_images_held_out_are_apart_from_those_adapted_to_and_all_others_stay(of: str) -> None:
-    whole = dataset() if of == "the test images" else dataset().validation_folds()[0]
-    to, on = apart(whole, 0.25, seed=3)
+def test_held_out_unseen_images_are_disjoint_and_other_splits_stay(of: str) -> None:
+    data = dataset() if of == "the test images" else dataset().validation_folds()[0]
+    to, on = apart(data, 0.25, seed=3)
     rows = [part.test_unseen.rows for part in (to, on)]
-    assert sorted(np.concatenate(rows)) == sorted(whole.test_unseen.rows)
-    assert len(rows[1]) == round(0.25 * len(whole.test_unseen))
+    assert sorted(np.concatenate(rows)) == sorted(data.test_unseen.rows)
+    assert len(rows[1]) == round(0.25 * len(data.test_unseen))
     for part in (to, on):
-        assert part.train.rows.tolist() == whole.train.rows.tolist()
-        assert part.test_seen.rows.tolist() == whole.test_seen.rows.tolist()
-    assert apart(whole, 0.25, seed=3)[1].test_unseen.rows.tolist() == rows[1].tolist()
-    assert apart(whole, 0.25, seed=4)[1].test_unseen.rows.tolist() != rows[1].tolist()
+        assert part.train.rows.tolist() == data.train.rows.tolist()
+        assert part.test_seen.rows.tolist() == data.test_seen.rows.tolist()
+    assert apart(data, 0.25, seed=3)[1].test_unseen.rows.tolist() == rows[1].tolist()
+    assert apart(data, 0.25, seed=4)[1].test_unseen.rows.tolist() != rows[1].tolist()
 
 
-def test_where_nothing_is_held_out_the_data_are_the_same_for_both() -> None:
+def test_hold_out_of_zero_returns_the_data_twice() -> None:
     data = dataset()
     assert apart(data, 0.0) == (data, data)
 
 
 @pytest.mark.parametrize("part", [1.0, 2.0, -0.5, 1e-6])
-def test_holding_out_all_images_or_none_is_refused(part: float) -> None:
-    with pytest.raises(DataError, match="leaves none on one side"):
+def test_holding_out_all_images_or_none_raises_an_error(part: float) -> None:
+    with pytest.raises(DataError, match="leaves no image to adapt to or none to evaluate on"):
         apart(dataset(), part)

@@ -1,4 +1,4 @@
-"""Writing atomically: all of the new or all of the old, and never anything left over."""
+"""Atomic writes: the complete new content or the complete old content, and no temporary files left."""
 
 import errno
 import hashlib
@@ -22,14 +22,14 @@ def write_half(path: Path, error: BaseException) -> None:
 
 
 def content_of(folder: Path) -> dict[str, str]:
-    """Every file below, hidden ones too; empty folders with their name alone."""
+    """Content of all files below a folder, hidden ones included."""
     return {
         str(path.relative_to(folder)): path.read_text() if path.is_file() else "a folder" for path in sorted(folder.rglob("*"))
     }
 
 
 def fail_at_rename(monkeypatch: pytest.MonkeyPatch, failures: dict[int, BaseException]) -> None:
-    """Let the n-th rename fail."""
+    """Make the n-th rename fail."""
     number, rename = itertools.count(1), os.rename
 
     def renamed(source: Path, target: Path) -> None:
@@ -50,13 +50,13 @@ def old_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("size", [0, 1, 1 << 18, (1 << 19) + 17])
-def test_the_fingerprint_of_a_file_is_the_sha256_of_its_bytes(tmp_path: Path, size: int) -> None:
+def test_sha256_of_matches_hashlib(tmp_path: Path, size: int) -> None:
     content = bytes(range(256)) * (size // 256) + bytes(size % 256)
     (tmp_path / "file").write_bytes(content)
     assert sha256_of(tmp_path / "file") == hashlib.sha256(content).hexdigest()
 
 
-def test_a_file_keeps_its_old_content_until_the_new_is_complete(tmp_path: Path) -> None:
+def test_file_keeps_old_content_until_the_new_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text("old")
     with written_atomically(path) as temporary:
@@ -66,12 +66,12 @@ def test_a_file_keeps_its_old_content_until_the_new_is_complete(tmp_path: Path) 
     assert content_of(tmp_path) == {"table.csv": "new"}
 
 
-def test_a_temporary_file_keeps_the_ending_that_tells_its_format(tmp_path: Path) -> None:
+def test_temporary_file_keeps_the_suffix(tmp_path: Path) -> None:
     with written_atomically(tmp_path / "table.csv") as temporary:
         assert temporary.suffix == ".csv"
 
 
-def test_missing_parent_folders_are_made(tmp_path: Path) -> None:
+def test_missing_parent_folders_are_created(tmp_path: Path) -> None:
     with written_atomically(tmp_path / "a" / "b" / "file") as temporary:
         temporary.write_text("x")
     with folder_written_atomically(tmp_path / "c" / "d" / "folder", replaceable=lambda _: False) as folder:
@@ -80,7 +80,7 @@ def test_missing_parent_folders_are_made(tmp_path: Path) -> None:
     assert (tmp_path / "c" / "d" / "folder" / "file").read_text() == "y"
 
 
-def test_what_is_written_has_the_permissions_the_user_asked_for(tmp_path: Path) -> None:
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         with written_atomically(tmp_path / "file") as temporary:
@@ -95,7 +95,7 @@ def test_what_is_written_has_the_permissions_the_user_asked_for(tmp_path: Path) 
 
 @pytest.mark.parametrize("function", ["os.fsync", "os.replace", "tempfile.mkstemp"])
 @pytest.mark.parametrize("before", [{}, {"file": "old words"}], ids=["new file", "old file"])
-def test_a_file_that_cannot_be_written_changes_nothing(
+def test_failed_write_of_a_file_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, before: dict[str, str]
 ) -> None:
     for name, words in before.items():
@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_written_changes_nothing(
 
 
 @pytest.mark.parametrize("error", [ValueError("a bad batch"), KeyboardInterrupt(), OSError(errno.EIO, "broken")])
-def test_a_file_whose_writer_fails_changes_nothing(tmp_path: Path, error: BaseException) -> None:
+def test_error_while_writing_a_file_changes_nothing(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "file"
     path.write_text("old words")
     expected = StorageError if isinstance(error, OSError) else type(error)
@@ -119,7 +119,7 @@ def test_a_file_whose_writer_fails_changes_nothing(tmp_path: Path, error: BaseEx
     assert content_of(tmp_path) == {"file": "old words"}
 
 
-def test_a_file_where_a_file_stands_in_for_its_folder_is_an_error(tmp_path: Path) -> None:
+def test_file_in_place_of_a_parent_folder_raises_an_error(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("x")
     with pytest.raises(StorageError, match="could not write"), written_atomically(tmp_path / "taken" / "file"):
         pytest.fail("there is nowhere to write to")
@@ -135,14 +135,14 @@ def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     assert content_of(tmp_path) == {"model": "a folder", "model/one": "1", "model/two": "2"}
 
 
-def test_a_replaceable_folder_is_replaced_whole(tmp_path: Path, old_folder: Path) -> None:
+def test_replaceable_folder_is_replaced_completely(tmp_path: Path, old_folder: Path) -> None:
     with folder_written_atomically(old_folder, replaceable=lambda path: (path / "old").exists()) as folder:
         (folder / "new").write_text("new words")
         assert content_of(old_folder) == {"old": "old words"}
     assert content_of(tmp_path) == {"model": "a folder", "model/new": "new words"}
 
 
-def test_any_other_folder_or_file_is_left_alone(tmp_path: Path, old_folder: Path) -> None:
+def test_other_folders_and_files_are_not_replaced(tmp_path: Path, old_folder: Path) -> None:
     (tmp_path / "file").write_text("precious")
     before = content_of(tmp_path)
     for path in (old_folder, tmp_path / "file"):
@@ -152,9 +152,7 @@ def test_any_other_folder_or_file_is_left_alone(tmp_path: Path, old_folder: Path
 
 
 @pytest.mark.parametrize("function", ["os.fsync", "os.rename", "tempfile.mkdtemp"])
-def test_a_new_folder_that_cannot_be_written_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
-) -> None:
+def test_failed_write_of_a_new_folder_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
     monkeypatch.setattr(function, disk_full)
     with (
         pytest.raises(StorageError, match=r"could not write .*model: No space left on device"),
@@ -165,7 +163,7 @@ def test_a_new_folder_that_cannot_be_written_leaves_nothing(
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt(), ValueError("a bad array")], ids=repr)
-def test_a_folder_whose_writer_fails_changes_nothing(tmp_path: Path, old_folder: Path, error: BaseException) -> None:
+def test_error_while_writing_a_folder_changes_nothing(tmp_path: Path, old_folder: Path, error: BaseException) -> None:
     expected = StorageError if isinstance(error, OSError) else type(error)
     with pytest.raises(expected), folder_written_atomically(old_folder, replaceable=lambda _: True) as folder:
         write_half(folder / "new", error)
@@ -174,7 +172,7 @@ def test_a_folder_whose_writer_fails_changes_nothing(tmp_path: Path, old_folder:
 
 @pytest.mark.parametrize("rename", [1, 2])
 @pytest.mark.parametrize("error", [OSError(errno.EACCES, "denied"), KeyboardInterrupt()], ids=["an error", "Ctrl-C"])
-def test_a_folder_that_cannot_be_swapped_in_leaves_the_old_one(
+def test_failed_rename_keeps_the_old_folder(
     tmp_path: Path, old_folder: Path, monkeypatch: pytest.MonkeyPatch, rename: int, error: BaseException
 ) -> None:
     fail_at_rename(monkeypatch, {rename: error})
@@ -184,7 +182,7 @@ def test_a_folder_that_cannot_be_swapped_in_leaves_the_old_one(
     assert content_of(tmp_path) == {"model": "a folder", "model/old": "old words"}
 
 
-def test_an_old_folder_that_cannot_even_be_put_back_is_not_deleted(
+def test_old_folder_is_not_deleted_if_it_cannot_be_moved_back(
     tmp_path: Path, old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_at_rename(monkeypatch, {2: OSError(errno.EIO, "broken"), 3: OSError(errno.EIO, "broken")})

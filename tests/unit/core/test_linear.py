@@ -1,4 +1,4 @@
-"""A model as one linear map: the scores are the model's, whatever it scales and however it compares."""
+"""Linear classifiers: same scores as the model, for every scaling and similarity."""
 
 import re
 import subprocess
@@ -54,7 +54,7 @@ def assert_same_scores(found: np.ndarray, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", LINEAR)
-def test_scores_are_those_of_the_model(name: str, small_world: ZeroShotDataset) -> None:
+def test_scores_match_the_model(name: str, small_world: ZeroShotDataset) -> None:
     model = fitted(LINEAR[name], small_world)
     X = np.concatenate([small_world.test_unseen.X, 5 * small_world.test_seen.X])
     some = [*small_world.unseen[::-1].tolist(), *small_world.seen[:3].tolist()]
@@ -64,11 +64,11 @@ def test_scores_are_those_of_the_model(name: str, small_world: ZeroShotDataset) 
         assert linear.weights.shape == (len(linear.labels), X.shape[1])
         expected = model.decision_function(X, candidates)
         assert_same_scores(linear.scores(X), expected)
-        clear = np.ptp(np.sort(expected, axis=1)[:, -2:], axis=1) > 1e-4 * np.abs(expected).max()  # no tie but for rounding
+        clear = np.ptp(np.sort(expected, axis=1)[:, -2:], axis=1) > 1e-4 * np.abs(expected).max()  # no ties up to rounding
         assert (linear.predict(X) == model.predict(X, candidates))[clear | (expected.shape[1] == 1)].all()
 
 
-def test_the_penalty_is_part_of_the_bias(small_world: ZeroShotDataset) -> None:
+def test_seen_penalty_is_part_of_the_bias(small_world: ZeroShotDataset) -> None:
     model = fitted(LINEAR["CVC"], small_world)
     before = model.to_linear()
     model.set_params(seen_penalty=7.0)
@@ -78,7 +78,7 @@ def test_the_penalty_is_part_of_the_bias(small_world: ZeroShotDataset) -> None:
     model.set_params(seen_penalty=0.0)
 
 
-def test_seen_classes_of_an_adapted_model_have_their_learned_classifiers(small_world: ZeroShotDataset) -> None:
+def test_adapted_model_uses_learned_classifiers_of_seen_classes(small_world: ZeroShotDataset) -> None:
     model = fitted(LINEAR["CVC"], small_world)
     adapted = model.adapt(small_world.test_unseen.X, rounds=2, steps_per_round=20)
     X = small_world.test_seen.X
@@ -87,7 +87,7 @@ def test_seen_classes_of_an_adapted_model_have_their_learned_classifiers(small_w
     assert_same_scores(adapted.to_linear(labels).scores(X), adapted.decision_function(X, labels))
 
 
-def test_an_adapted_foresight_is_linear_too(small_world: ZeroShotDataset) -> None:
+def test_adapted_foresight_matches_its_linear_form(small_world: ZeroShotDataset) -> None:
     model = fitted(Foresight(), small_world)
     adapted = model.adapt(small_world.test_unseen.X).set_params(seen_penalty=2.0)
     adapted.add_classes({"novel": np.linspace(0, 1, small_world.classes.vectors.shape[1])})
@@ -98,7 +98,7 @@ def test_an_adapted_foresight_is_linear_too(small_world: ZeroShotDataset) -> Non
     assert np.abs(adapted.to_linear(model.unseen_classes_).scores(X) - before).max() > 0.01 * np.ptp(before)
 
 
-def test_classes_added_later_are_there(small_world: ZeroShotDataset) -> None:
+def test_added_classes_are_included(small_world: ZeroShotDataset) -> None:
     model = fitted(LINEAR["DEM"], small_world)
     model.add_classes({"novel": np.linspace(0, 1, small_world.classes.vectors.shape[1])})
     X = small_world.test_unseen.X
@@ -116,7 +116,7 @@ def test_two_classes_keep_two_columns() -> None:
 # -- Linear itself -------------------------------------------------------------------------------------------------------
 
 
-def test_scores_and_predictions_written_out() -> None:
+def test_scores_and_predictions_match_plain_loops() -> None:
     rng = np.random.default_rng(1)
     shift, factor = rng.normal(size=(2, 4)).astype(np.float32)
     linear = Linear(np.array(["a", "b", "c"]), *rng.normal(size=(1, 3, 4)), rng.normal(size=3), True, shift, factor)
@@ -131,7 +131,7 @@ def test_scores_and_predictions_written_out() -> None:
     assert linear.predict(X).tolist() == best
 
 
-def test_roots_keep_their_sign_and_are_what_is_brought_to_length_one() -> None:
+def test_signed_square_root_is_taken_before_normalisation() -> None:
     weights, bias = np.array([[1, 2, 3], [0, -1, 1]], dtype=np.float32), np.array([1, -2], dtype=np.float32)
     linear = Linear(np.array(["a", "b"]), weights, bias, True, root=True)
     # Roots 2, -3, 6 have the length 7.
@@ -140,35 +140,37 @@ def test_roots_keep_their_sign_and_are_what_is_brought_to_length_one() -> None:
     np.testing.assert_allclose(lone.scores([[4, -9, 36]]), [[14 + 1, 9 - 2]], rtol=1e-6)
 
 
-def test_an_image_of_zeros_has_the_bias_for_scores() -> None:
+def test_scores_of_a_zero_image_are_the_bias() -> None:
     linear = Linear(np.array([3, 4]), np.ones((2, 5), np.float32), np.array([0.5, -1], np.float32), True)
     assert linear.scores(np.zeros((1, 5))).tolist() == [[0.5, -1]]
 
 
 @pytest.mark.parametrize("X", [np.zeros(5), np.zeros((2, 4)), np.zeros((1, 2, 5))])
-def test_features_of_another_shape_are_refused(X: np.ndarray) -> None:
+def test_features_of_wrong_shape_raise_an_error(X: np.ndarray) -> None:
     linear = Linear(np.array([3, 4]), np.ones((2, 5), np.float32), np.zeros(2, np.float32), False)
     with pytest.raises(DataError, match=r"5 columns; got shape \("):
         linear.scores(X)
 
 
-def test_layers_and_similarities_written_out() -> None:
+def test_classifier_map_matches_plain_loops() -> None:
     rng = np.random.default_rng(2)
     vectors, first, bias, second, learned = (rng.normal(size=size) for size in ((3, 4), (6, 4), 6, (5, 6), (2, 5)))
-    places = np.array([-1, 1, -1])
+    seen_indices = np.array([-1, 1, -1])
     layers = (Layer(first, bias, rectify=True), Layer(second))
     w = np.array([[sum(second[k, h] * max(0.0, first[h] @ v + bias[h]) for h in range(6)) for k in range(5)] for v in vectors])
-    made, no_bias = ClassifierMap(layers)(vectors, places)
+    made, no_bias = ClassifierMap(layers)(vectors, seen_indices)
     np.testing.assert_allclose(made, w, rtol=1e-5)
     assert no_bias.tolist() == [0, 0, 0]
     w[1] = learned[1]
-    np.testing.assert_allclose(ClassifierMap(layers, learned=learned)(vectors, places)[0], w, rtol=1e-5)
+    np.testing.assert_allclose(ClassifierMap(layers, learned=learned)(vectors, seen_indices)[0], w, rtol=1e-5)
     lengths = np.sqrt((w * w).sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(ClassifierMap(layers, "cosine", 20.0, learned)(vectors, places)[0], 20 * w / lengths, rtol=1e-5)
-    made, squares = ClassifierMap(layers, "distance", learned=learned)(vectors, places)
+    np.testing.assert_allclose(
+        ClassifierMap(layers, "cosine", 20.0, learned)(vectors, seen_indices)[0], 20 * w / lengths, rtol=1e-5
+    )
+    made, squares = ClassifierMap(layers, "distance", learned=learned)(vectors, seen_indices)
     x = rng.normal(size=5)
     np.testing.assert_allclose(made @ x + squares, [x @ x - ((x - row) ** 2).sum() for row in w], rtol=1e-5)
-    # Images of nine features, brought to the space of w.
+    # Images of nine features, projected to the space of w.
     projection, image = rng.normal(size=(5, 9)), rng.normal(size=9)
     x = np.array([sum(projection[k, i] * image[i] for i in range(9)) for k in range(5)])
     for similarity, expected in (
@@ -176,7 +178,7 @@ def test_layers_and_similarities_written_out() -> None:
         ("cosine", [20 * row @ x / np.sqrt(row @ row) for row in w]),
         ("distance", [x @ x - ((x - row) ** 2).sum() for row in w]),
     ):
-        made, squares = ClassifierMap(layers, similarity, 20.0, learned, projection)(vectors, places)
+        made, squares = ClassifierMap(layers, similarity, 20.0, learned, projection)(vectors, seen_indices)
         assert made.shape == (3, 9)
         np.testing.assert_allclose(made @ image + squares, expected, rtol=1e-5)
 
@@ -184,7 +186,7 @@ def test_layers_and_similarities_written_out() -> None:
 @pytest.mark.parametrize("scaling", [{}, {"shift": np.arange(5, dtype=np.float32), "factor": np.ones(5, np.float32)}])
 @pytest.mark.parametrize("labels", [["zebra", "Grünfink"], [10, 7], [0.5, 1.5]])
 @pytest.mark.parametrize("root", [False, True])
-def test_a_file_holds_all_of_it(tmp_path: Path, labels: list[Any], scaling: dict[str, Any], root: bool) -> None:
+def test_saved_file_restores_all_fields(tmp_path: Path, labels: list[Any], scaling: dict[str, Any], root: bool) -> None:
     rng = np.random.default_rng(0)
     weights, bias = rng.normal(size=(2, 5)).astype(np.float32), np.zeros(2, np.float32)
     linear = Linear(np.array(labels, dtype=object), weights, bias, True, **scaling, root=root)
@@ -198,7 +200,7 @@ def test_a_file_holds_all_of_it(tmp_path: Path, labels: list[Any], scaling: dict
     assert [path.name for path in tmp_path.iterdir()] == ["weights.npz"]
 
 
-def test_a_file_written_before_there_were_roots_has_none(tmp_path: Path) -> None:
+def test_older_file_without_root_is_read(tmp_path: Path) -> None:
     weights = np.eye(2, dtype=np.float32)
     np.savez(tmp_path / "weights.npz", labels=np.array([3, 4]), weights=weights, bias=weights[0], normalise=np.array(False))
     read = Linear.load(tmp_path / "weights.npz")
@@ -206,9 +208,9 @@ def test_a_file_written_before_there_were_roots_has_none(tmp_path: Path) -> None
     assert read.scores([[4.0, -9.0]]).tolist() == [[5.0, -9.0]]
 
 
-def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
+def test_invalid_files_raise_an_error(tmp_path: Path) -> None:
     linear = Linear(np.array([3, 4]), np.ones((2, 5), np.float32), np.zeros(2, np.float32), False)
-    with pytest.raises(SettingsError, match=r"\.npz; got .*weights\.txt"):
+    with pytest.raises(SettingsError, match=r"must end in \.npz; got .*weights\.txt"):
         linear.save(tmp_path / "weights.txt")
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError, match="could not write"):
@@ -220,15 +222,15 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
             Linear.load(tmp_path / name)
 
 
-def test_linear_classifiers_need_no_torch() -> None:
+def test_import_of_linear_does_not_import_torch() -> None:
     code = "import sys, sightunseen.core.linear; sys.exit('torch' in sys.modules or 'sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-# -- what cannot ---------------------------------------------------------------------------------------------------------
+# -- models that are not linear ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_linear_says_so(small_world: ZeroShotDataset) -> None:
+def test_to_linear_of_a_nonlinear_model_raises_an_error(small_world: ZeroShotDataset) -> None:
     X = small_world.test_unseen.X
     propagating = fitted(ALE(**QUICK), small_world).adapt(X)
     several_maps = fitted(LATEM(n_steps=5, device="cpu"), small_world)
@@ -239,7 +241,7 @@ def test_what_is_not_linear_says_so(small_world: ZeroShotDataset) -> None:
         fitted(ESZSL(feature_scaling="range"), small_world).to_linear()
 
 
-def test_the_documentation_names_every_method_that_can() -> None:
+def test_documentation_lists_every_linear_method() -> None:
     able = {name for name, method in METHODS.items() if method.classifier_map is not ZeroShotClassifier.classifier_map}
     assert able - {"LATEM"} == {name.partition(",")[0] for name in LINEAR}  # LATEM: with a single map only
     page = (Path(__file__).parents[3] / "docs" / "methods.md").read_text("utf-8")
@@ -248,7 +250,7 @@ def test_the_documentation_names_every_method_that_can() -> None:
     assert able - {"LATEM"} == {name for name in METHODS if re.search(rf"\b{name}\b", sentence[1])}
 
 
-def test_places_are_found_by_label() -> None:
+def test_seen_indices_are_found_by_label() -> None:
     table = ClassTable(["d", "a", "c", "b"], np.eye(4))
     model = ESZSL().fit(np.eye(4)[:2], ["d", "b"], table)
     assert model.seen_indices(np.array(["a", "b", "c", "d"])).tolist() == [-1, 0, -1, 1]

@@ -1,4 +1,4 @@
-"""The metrics against scikit-learn and against a sweep that tries every bonus and predicts anew."""
+"""Metrics, against scikit-learn and against an exhaustive sweep of the bonus."""
 
 from itertools import pairwise
 
@@ -7,13 +7,13 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score
 
 from sightunseen.core.errors import DataError
-from sightunseen.core.metrics import accuracy_by_class, ausuc, harmonic_mean, per_class_accuracy, seen_unseen_curve
+from sightunseen.core.metrics import accuracy_by_class, harmonic_mean, per_class_accuracy, seen_unseen_curve
 
 SEEN, UNSEEN = np.array(["cat", "dog", "horse"]), np.array(["okapi", "quagga", "tapir", "zorse"])
 
 
 def scored_images(seed: int, whole_numbers: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores (n, c) that favour seen classes, labels (n,), candidates (c,) in random order; unevenly many images a class."""
+    """Scores (n, c) that favour seen classes, labels (n,) of unbalanced classes, candidates (c,) in random order."""
     rng = np.random.default_rng(seed)
     candidates = rng.permutation(np.concatenate([SEEN, UNSEEN]))
     y = rng.permutation(np.repeat(candidates, rng.integers(1, 10, len(candidates))))
@@ -34,7 +34,7 @@ def accuracies_at(bonus: float, scores: np.ndarray, y: np.ndarray, candidates: n
 
 
 def all_bonuses(scores: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """One bonus in every interval in which no prediction can change: between all differences of a seen and an unseen score."""
+    """One bonus in every interval without a change of predictions: between all differences of seen and unseen scores."""
     is_unseen = np.isin(candidates, UNSEEN)
     margins = np.unique(scores[:, ~is_unseen][:, :, None] - scores[:, is_unseen][:, None, :])
     return np.concatenate([[margins[0] - 1], (margins[:-1] + margins[1:]) / 2, [margins[-1] + 1]])
@@ -55,14 +55,14 @@ def test_per_class_accuracy_is_sklearns_balanced_accuracy(seed: int, kind: type)
     assert per_class_accuracy(y_true, y_pred) == pytest.approx(balanced_accuracy_score(y_true, y_pred), abs=1e-12)
 
 
-def test_accuracy_by_class_counts_the_right_answers_of_each_true_class() -> None:
+def test_accuracy_by_class_is_computed_per_true_class() -> None:
     y_true, y_pred = ["b", "a", "b", "a", "b", "c"], ["b", "b", "a", "a", "b", "d"]
     assert accuracy_by_class(y_true, y_pred) == {"a": 1 / 2, "b": 2 / 3, "c": 0.0}
 
 
 @pytest.mark.parametrize(("y_true", "y_pred"), [([1, 2], [1]), ([], []), ([[1, 2]], [[1, 2]]), (1, 1)])
 @pytest.mark.parametrize("metric", [accuracy_by_class, per_class_accuracy])
-def test_accuracy_refuses_labels_and_predictions_that_do_not_match(metric, y_true, y_pred) -> None:
+def test_mismatched_labels_and_predictions_raise_an_error(metric, y_true, y_pred) -> None:
     with pytest.raises(DataError, match="as many predictions as labels"):
         metric(y_true, y_pred)
 
@@ -70,28 +70,28 @@ def test_accuracy_refuses_labels_and_predictions_that_do_not_match(metric, y_tru
 @pytest.mark.parametrize(
     ("unseen", "seen", "expected"), [(0.5, 0.5, 0.5), (0.2, 0.8, 0.32), (60, 30, 40), (0, 0.9, 0), (0, 0, 0)]
 )
-def test_the_harmonic_mean_is_that_of_pencil_and_paper(unseen: float, seen: float, expected: float) -> None:
+def test_harmonic_mean_of_known_values(unseen: float, seen: float, expected: float) -> None:
     assert harmonic_mean(unseen, seen) == pytest.approx(expected)
 
 
 @SWEEPS
-def test_the_area_is_that_of_a_sweep_over_every_bonus(seed: int, whole_numbers: bool) -> None:
+def test_area_matches_an_exhaustive_sweep(seed: int, whole_numbers: bool) -> None:
     scores, y, candidates = scored_images(seed, whole_numbers)
     points = [accuracies_at(bonus, scores, y, candidates) for bonus in all_bonuses(scores, candidates)]
     area = sum((right[0] - left[0]) * (left[1] + right[1]) / 2 for left, right in pairwise(points))
     assert 0.1 < area < 0.9
-    assert ausuc(scores, y, candidates, SEEN) == pytest.approx(area, abs=1e-12)
+    assert seen_unseen_curve(scores, y, candidates, SEEN).area == pytest.approx(area, abs=1e-12)
 
 
 @SWEEPS
-def test_the_curve_at_a_bonus_is_what_predicting_with_it_gives(seed: int, whole_numbers: bool) -> None:
+def test_curve_at_a_bonus_matches_predictions_with_it(seed: int, whole_numbers: bool) -> None:
     scores, y, candidates = scored_images(seed, whole_numbers)
     curve = seen_unseen_curve(scores, y, candidates, SEEN)
     for bonus in all_bonuses(scores, candidates):
         assert curve.at(bonus) == pytest.approx(accuracies_at(bonus, scores, y, candidates), abs=1e-12)
 
 
-def test_an_image_stays_with_the_seen_class_while_the_bonus_only_equals_its_margin() -> None:
+def test_seen_class_is_predicted_if_the_bonus_equals_the_margin() -> None:
     curve = seen_unseen_curve([[3, 1], [5, 1]], ["okapi", "cat"], ["cat", "okapi"], ["cat"])
     assert [curve.at(bonus) for bonus in (-np.inf, 2, 2.5, 4, 4.5, np.inf)] == [(0, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 0)]
 
@@ -105,13 +105,13 @@ def test_no_bonus_beats_the_best_one(seed: int, whole_numbers: bool) -> None:
     assert harmonic_mean(*accuracies_at(best, scores, y, candidates)) == pytest.approx(highest, abs=1e-12)
 
 
-def test_the_best_bonus_lies_in_the_middle_of_its_interval() -> None:
+def test_best_bonus_is_the_middle_of_its_interval() -> None:
     curve = seen_unseen_curve([[3, 1], [5, 1]], ["okapi", "cat"], ["cat", "okapi"], ["cat"])
     assert curve.best_bonus() == 3
 
 
 @pytest.mark.parametrize("constant", [-7.5, 0.25, 1000])
-def test_a_constant_on_all_seen_scores_moves_the_bonus_but_not_the_area(constant: float) -> None:
+def test_constant_on_seen_scores_shifts_the_bonus_and_keeps_the_area(constant: float) -> None:
     scores, y, candidates = scored_images(0)
     moved = scores + constant * np.isin(candidates, SEEN)
     before, after = (seen_unseen_curve(s, y, candidates, SEEN) for s in (scores, moved))
@@ -119,12 +119,12 @@ def test_a_constant_on_all_seen_scores_moves_the_bonus_but_not_the_area(constant
     assert after.best_bonus() == pytest.approx(before.best_bonus() + constant)
 
 
-def test_the_order_of_candidates_and_of_images_does_not_matter() -> None:
+def test_area_does_not_depend_on_the_order_of_candidates_and_images() -> None:
     scores, y, candidates = scored_images(0)
     rng = np.random.default_rng(1)
     images, columns = rng.permutation(len(y)), rng.permutation(len(candidates))
-    mixed = ausuc(scores[images][:, columns], y[images], candidates[columns], SEEN[::-1])
-    assert mixed == pytest.approx(ausuc(scores, y, candidates, SEEN), abs=1e-12)
+    mixed = seen_unseen_curve(scores[images][:, columns], y[images], candidates[columns], SEEN[::-1])
+    assert mixed.area == pytest.approx(seen_unseen_curve(scores, y, candidates, SEEN).area, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -137,18 +137,18 @@ def test_the_order_of_candidates_and_of_images_does_not_matter() -> None:
     ],
     ids=["no unseen images", "no seen images", "no unseen candidates", "no seen candidates"],
 )
-def test_a_curve_without_one_of_its_sides_is_refused(y: list[str], candidates: list[str], seen: list[str]) -> None:
+def test_curve_needs_seen_and_unseen_images_and_candidates(y: list[str], candidates: list[str], seen: list[str]) -> None:
     with pytest.raises(DataError, match="both seen and unseen"):
         seen_unseen_curve(np.eye(2), y, candidates, seen)
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (2, 3), (2, 1), (2,), (1, 2, 2)])
-def test_a_curve_of_scores_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+def test_scores_of_wrong_shape_raise_an_error(shape: tuple[int, ...]) -> None:
     with pytest.raises(DataError):
         seen_unseen_curve(np.zeros(shape), ["cat", "okapi"], ["cat", "okapi"], ["cat"])
 
 
-def test_a_curve_of_scores_that_are_not_numbers_is_refused() -> None:
+def test_nan_scores_raise_an_error() -> None:
     scores, y, candidates = scored_images(0)
     scores[3, 2] = np.nan
     with pytest.raises(DataError):

@@ -1,4 +1,4 @@
-"""Model folders: what was written comes back, a changed byte is found, and nothing foreign is replaced."""
+"""Model folders: round trip, detection of changed bytes, and no replacement of other folders."""
 
 import errno
 import json
@@ -11,7 +11,7 @@ import pytest
 
 from sightunseen.core import model_files
 from sightunseen.core.errors import ModelError, StorageError
-from sightunseen.core.model_files import ModelFiles, is_model_folder, read_model, write_model
+from sightunseen.core.model_files import ModelFiles, read_model, write_model
 from sightunseen.core.records import RunRecord
 
 RECORD = RunRecord("train", "CVC", {"seed": 0}, 0, "honest", {"name": "toy"}, results={"T1": 50.0})
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_model_comes_back_as_it_was_written(folder: Path) -> None:
+def test_model_folder_round_trip(folder: Path) -> None:
     found = read_model(folder)
     assert (found.method, found.content, found.record) == ("CVC", CONTENT, RECORD)
     assert found.arrays.keys() == {"weights", "counts"}
@@ -58,18 +58,18 @@ def test_a_model_comes_back_as_it_was_written(folder: Path) -> None:
     ],
     ids=["one number", "one truth", "empty", "by columns", "backwards", "odd numbers"],
 )
-def test_arrays_of_every_kind_come_back_with_their_shape(tmp_path: Path, array: np.ndarray) -> None:
+def test_arrays_keep_type_and_shape(tmp_path: Path, array: np.ndarray) -> None:
     write_model(tmp_path / "model", files(arrays={"array": array}))
     np.testing.assert_array_equal(read_model(tmp_path / "model").arrays["array"], array, strict=True)
 
 
-def test_a_model_need_not_have_a_record(tmp_path: Path) -> None:
+def test_record_is_optional(tmp_path: Path) -> None:
     write_model(tmp_path / "model", files(record=None))
     assert read_model(tmp_path / "model").record is None
     assert sorted(content_of(tmp_path / "model")) == ["model.json", "weights.safetensors"]
 
 
-def test_an_earlier_model_is_replaced_whole(folder: Path) -> None:
+def test_earlier_model_is_replaced_completely(folder: Path) -> None:
     write_model(folder, files(method="other", arrays={"new": np.ones(2)}, record=None))
     found = read_model(folder)
     assert (found.method, list(found.arrays), found.record) == ("other", ["new"], None)
@@ -86,7 +86,7 @@ def test_an_earlier_model_is_replaced_whole(folder: Path) -> None:
     ],
     ids=["an empty folder", "other files", "another program's model.json", "a broken model.json"],
 )
-def test_a_folder_that_is_no_model_is_never_replaced(tmp_path: Path, foreign: dict[str, str]) -> None:
+def test_other_folders_are_not_replaced(tmp_path: Path, foreign: dict[str, str]) -> None:
     path = tmp_path / "mine"
     path.mkdir()
     for name, words in foreign.items():
@@ -98,7 +98,7 @@ def test_a_folder_that_is_no_model_is_never_replaced(tmp_path: Path, foreign: di
     assert path.is_dir()
 
 
-def test_a_file_is_never_replaced_by_a_model(tmp_path: Path) -> None:
+def test_files_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
     with pytest.raises(StorageError, match="not made by sightunseen"):
         write_model(tmp_path / "file", files())
@@ -106,9 +106,7 @@ def test_a_file_is_never_replaced_by_a_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("function", ["write_text", "write_bytes", "fsync"])
-def test_a_full_disk_leaves_the_earlier_model_and_nothing_else(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, function: str
-) -> None:
+def test_full_disk_keeps_the_earlier_model(folder: Path, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
     def disk_full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -121,7 +119,7 @@ def test_a_full_disk_leaves_the_earlier_model_and_nothing_else(
     assert os.listdir(folder.parent) == ["model"]
 
 
-def test_content_that_json_does_not_have_changes_nothing(folder: Path) -> None:
+def test_content_without_json_form_changes_nothing(folder: Path) -> None:
     before = content_of(folder.parent)
     with pytest.raises(ValueError, match="JSON"):
         write_model(folder, files(content={"rate": float("nan")}))
@@ -131,11 +129,11 @@ def test_content_that_json_does_not_have_changes_nothing(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["model.json", "weights.safetensors"])
 @pytest.mark.parametrize("change", [1, 128])
-def test_any_changed_byte_is_found(folder: Path, name: str, change: int) -> None:
+def test_every_changed_byte_is_detected(folder: Path, name: str, change: int) -> None:
     path = folder / name
     good = path.read_bytes()
-    for place in range(len(good)):
-        path.write_bytes(good[:place] + bytes([good[place] ^ change]) + good[place + 1 :])
+    for k in range(len(good)):
+        path.write_bytes(good[:k] + bytes([good[k] ^ change]) + good[k + 1 :])
         with pytest.raises(ModelError):
             read_model(folder)
     path.write_bytes(good)
@@ -144,14 +142,14 @@ def test_any_changed_byte_is_found(folder: Path, name: str, change: int) -> None
 
 @pytest.mark.parametrize("name", ["model.json", "weights.safetensors"])
 @pytest.mark.parametrize("keep", [0, 10, -1])
-def test_a_file_that_was_cut_short_is_named(folder: Path, name: str, keep: int) -> None:
+def test_truncated_file_is_named(folder: Path, name: str, keep: int) -> None:
     path = folder / name
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ModelError, match=f"{name} was changed or damaged"):
         read_model(folder)
 
 
-def test_the_weights_of_another_model_are_found_out(folder: Path) -> None:
+def test_weights_of_another_model_are_detected(folder: Path) -> None:
     write_model(
         folder.parent / "other", files(arrays={"weights": np.ones((2, 3), dtype=np.float32), "counts": np.array([3, 1])})
     )
@@ -160,8 +158,8 @@ def test_the_weights_of_another_model_are_found_out(folder: Path) -> None:
         read_model(folder)
 
 
-def test_a_pickle_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even one whose fingerprint is right."""
+def test_pickles_are_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even one with a correct checksum."""
     monkeypatch.setattr(model_files, "save_tensors", lambda _: pickle.dumps(_Trap(tmp_path / "sprung")))
     write_model(tmp_path / "model", files())
     with pytest.raises(ModelError, match=r"weights\.safetensors was changed or damaged"):
@@ -177,13 +175,12 @@ class _Trap:
         return os.mkdir, (str(self.path),)
 
 
-def test_a_model_that_is_not_there_is_an_error_that_says_how_to_make_one(tmp_path: Path) -> None:
+def test_missing_folder_error_names_the_train_command(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"no model folder at .*missing.* sightunseen train"):
         read_model(tmp_path / "missing")
 
 
-def test_a_folder_without_model_json_is_no_model(tmp_path: Path) -> None:
-    assert not is_model_folder(tmp_path)
+def test_folder_without_model_json_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"not a model folder: it has no model\.json"):
         read_model(tmp_path)
 
@@ -195,15 +192,15 @@ def test_missing_weights_are_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2, 99])
-def test_a_model_of_another_format_version_is_refused_by_its_number(folder: Path, version: int) -> None:
+def test_other_format_version_raises_an_error(folder: Path, version: int) -> None:
     path = folder / "model.json"
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "format_version": version}), "utf-8")
-    with pytest.raises(ModelError, match=f"model of format {version}; this sightunseen reads format 1"):
+    with pytest.raises(ModelError, match=f"model of format {version}; this version of sightunseen reads format 1"):
         read_model(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff\xfe", b"[]"], ids=["empty", "no parts", "not UTF-8", "a list"])
-def test_a_damaged_record_is_an_error_of_the_model(folder: Path, content: bytes) -> None:
+def test_damaged_record_raises_an_error(folder: Path, content: bytes) -> None:
     (folder / "record.json").write_bytes(content)
     with pytest.raises(ModelError):
         read_model(folder)

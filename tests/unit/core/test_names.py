@@ -1,4 +1,4 @@
-"""Names that a reader can read, and never one name for two classes."""
+"""Readable forms of labels and attributes, unique per class."""
 
 import pytest
 
@@ -16,22 +16,22 @@ from sightunseen.core.names import readable_attribute, readable_names
         ("007", "007"),
         (7, "7"),
         (2.5, "2.5"),
-        ("___", "___"),  # nothing would be left
+        ("___", "___"),  # would be empty
         ("  tern ", "tern"),
         ("<b>_&_</b>", "<b> & </b>"),
         ("ツバメ", "ツバメ"),
     ],
 )
-def test_a_label_for_a_reader(label: object, name: str) -> None:
+def test_readable_label(label: object, name: str) -> None:
     assert readable_names([label]) == {label: name}
 
 
 @pytest.mark.parametrize("labels", [["001.Tern", "002.Tern"], ["sea_lion", "sea+lion"], ["Tern", "03.Tern", "04.Jay"]])
-def test_where_two_would_share_a_name_all_keep_their_labels(labels: list[str]) -> None:
+def test_labels_stay_unchanged_if_readable_forms_collide(labels: list[str]) -> None:
     assert readable_names(labels) == {label: label for label in labels}
 
 
-def test_no_labels_have_no_names() -> None:
+def test_no_labels_give_an_empty_dict() -> None:
     assert readable_names([]) == {}
 
 
@@ -45,5 +45,5 @@ def test_no_labels_have_no_names() -> None:
         ("has_", "has_"),
     ],
 )
-def test_an_attribute_for_a_reader(attribute: str, name: str) -> None:
+def test_readable_attribute_name(attribute: str, name: str) -> None:
     assert readable_attribute(attribute) == name

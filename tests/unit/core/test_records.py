@@ -1,4 +1,4 @@
-"""The run record: JSON there and back, and refused where it cannot be what it says."""
+"""Run records: JSON round trip, and errors on invalid records."""
 
 import dataclasses
 import json
@@ -36,11 +36,11 @@ def changed(record: RunRecord, **parts: object) -> str:
     return json.dumps({**json.loads(record.to_json()), **parts})
 
 
-def test_a_record_comes_back_from_json_as_it_was(record: RunRecord) -> None:
+def test_json_round_trip(record: RunRecord) -> None:
     assert RunRecord.from_json(record.to_json()) == record
 
 
-def test_the_json_has_every_part_under_its_name_sorted_and_readable(record: RunRecord) -> None:
+def test_json_has_all_fields_sorted_and_unescaped(record: RunRecord) -> None:
     content = json.loads(record.to_json())
     assert list(content) == sorted(field.name for field in dataclasses.fields(RunRecord))
     assert content["settings"] == {"clip_norm": None, "learning_rate": 0.001, "n_steps": 100}
@@ -48,7 +48,7 @@ def test_the_json_has_every_part_under_its_name_sorted_and_readable(record: RunR
     assert "südlich" in record.to_json()
 
 
-def test_a_record_knows_when_and_with_which_versions_it_was_made(record: RunRecord) -> None:
+def test_record_has_time_and_versions(record: RunRecord) -> None:
     assert timedelta(0) <= datetime.now(UTC) - datetime.fromisoformat(record.created) < timedelta(minutes=1)
     assert record.versions["python"] == platform.python_version()
     assert record.versions["numpy"] == np.__version__
@@ -56,38 +56,38 @@ def test_a_record_knows_when_and_with_which_versions_it_was_made(record: RunReco
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_a_number_that_json_does_not_have_is_not_written(record: RunRecord, number: float) -> None:
+def test_nan_and_infinity_raise_an_error(record: RunRecord, number: float) -> None:
     with pytest.raises(ValueError, match="JSON"):
         dataclasses.replace(record, results={"H": number}).to_json()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '"words"'])
-def test_what_is_no_record_is_refused(text: str) -> None:
+def test_text_that_is_not_a_record_raises_an_error(text: str) -> None:
     with pytest.raises(ModelError, match="not a run record"):
         RunRecord.from_json(text)
 
 
 @pytest.mark.parametrize("version", [0, 3, 99, None, "1"])
-def test_a_record_of_another_version_is_refused_by_its_number(record: RunRecord, version: object) -> None:
-    with pytest.raises(ModelError, match=f"version {version}; this sightunseen reads 1 and 2"):
+def test_other_record_version_raises_an_error(record: RunRecord, version: object) -> None:
+    with pytest.raises(ModelError, match=f"version {version}; this version of sightunseen reads 1 and 2"):
         RunRecord.from_json(changed(record, record_version=version))
 
 
-def test_a_record_of_version_1_is_read_as_one_without_seeds_and_engine(record: RunRecord) -> None:
+def test_version_1_is_read_without_seeds_and_engine(record: RunRecord) -> None:
     content = json.loads(changed(record, record_version=1))
     del content["seeds"], content["engine"]
     assert RunRecord.from_json(json.dumps(content)) == dataclasses.replace(record, seeds={}, engine="", record_version=1)
 
 
 @pytest.mark.parametrize("part", ["kind", "settings", "findings", "history"])
-def test_a_record_without_one_of_its_parts_is_refused(record: RunRecord, part: str) -> None:
+def test_missing_field_raises_an_error(record: RunRecord, part: str) -> None:
     content = json.loads(record.to_json())
     del content[part]
     with pytest.raises(ModelError, match=f"damaged: .*{part}"):
         RunRecord.from_json(json.dumps(content))
 
 
-def test_a_record_with_an_unknown_or_impossible_part_is_refused(record: RunRecord) -> None:
+def test_unknown_or_invalid_field_raises_an_error(record: RunRecord) -> None:
     with pytest.raises(ModelError, match=r"damaged: .*mood"):
         RunRecord.from_json(changed(record, mood="good"))
     with pytest.raises(ModelError, match="damaged"):

@@ -1,4 +1,4 @@
-"""A small but complete benchmark folder, invented here, and ways to break it."""
+"""A small, complete, synthetic benchmark folder that tests can modify."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.io import savemat
 
-# Like the real files: not in alphabetical order, numbered, with a plus sign; the umlaut is for the text encodings.
+# Like the real files: not sorted, numbered, with a plus sign; the umlaut tests the text encodings.
 NAMES = ("005.Owl", "002.Auk", "009.Wren+tit", "001.Crow", "004.Gull", "007.Kite", "003.Würger", "008.Swift")
 TRAIN_CLASSES = ("001.Crow", "005.Owl", "007.Kite", "009.Wren+tit")
 VALIDATION_CLASSES = ("002.Auk", "004.Gull")
@@ -24,9 +24,9 @@ Variables = dict[str, NDArray[Any]]
 
 @dataclass
 class FakeBenchmark:
-    """The content of a folder as MATLAB holds it (images and classes are columns, indices count from one), to be changed.
+    """Content of a benchmark folder as MATLAB stores it: images and classes are columns, indices count from one.
 
-    ``X``, ``labels``, ``vectors`` and ``parts`` say the same the way a reader should find it: rows, names, from zero.
+    ``X``, ``labels``, ``vectors`` and ``parts`` are the expected result: rows, names, and indices from zero.
     """
 
     X: NDArray[np.float32]
@@ -35,7 +35,7 @@ class FakeBenchmark:
     parts: dict[str, list[int]]
     mats: dict[str, Variables]
     texts: dict[str, list[str]]
-    v7_3: set[str] = field(default_factory=set)  # the files to write as HDF5
+    v7_3: set[str] = field(default_factory=set)  # files to write as HDF5
 
     @property
     def features(self) -> Variables:
@@ -57,7 +57,7 @@ class FakeBenchmark:
 
 @pytest.fixture
 def birds() -> FakeBenchmark:
-    """A fresh benchmark without a fault."""
+    """A valid benchmark."""
     rng = np.random.default_rng(7)
     n = len(NAMES) * IMAGES_PER_CLASS
     y = rng.permutation(np.repeat(np.arange(len(NAMES)), IMAGES_PER_CLASS))
@@ -99,20 +99,20 @@ def birds() -> FakeBenchmark:
 
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache that no other test has filled."""
+    """An empty cache folder."""
     monkeypatch.setenv("SIGHTUNSEEN_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def indices() -> Callable[[list[int]], NDArray[np.uint16]]:
-    """Rows as the split files hold them."""
+    """Converts rows to the indices of a split file."""
     return column_of_indices
 
 
 @pytest.fixture
 def cell_array() -> Callable[..., NDArray[Any]]:
-    """Texts as the files hold them."""
+    """Converts strings to a cell array."""
     return cells
 
 
@@ -125,15 +125,15 @@ def cells(texts: Any) -> NDArray[Any]:
 
 
 def write_v7_3(path: Path, variables: Variables) -> None:
-    """As MATLAB does: HDF5 behind a 512-byte header, arrays transposed, texts as UTF-16 behind references."""
+    """Write HDF5 as MATLAB does: after a 512-byte header, arrays transposed, strings as references to UTF-16."""
     with h5py.File(path, "w", userblock_size=512) as file:
-        behind = file.create_group("#refs#")
+        references = file.create_group("#refs#")
         for name, value in variables.items():
             if value.dtype == object:
                 content = np.empty(value.T.shape, dtype=h5py.ref_dtype)
-                for place, text in np.ndenumerate(value.T):
+                for index, text in np.ndenumerate(value.T):
                     units = np.frombuffer(text.encode("utf-16-le"), dtype=np.uint16)
-                    content[place] = behind.create_dataset(f"{name}{place}", data=units[:, None]).ref
+                    content[index] = references.create_dataset(f"{name}{index}", data=units[:, None]).ref
                 node = file.create_dataset(name, data=content, dtype=h5py.ref_dtype)
                 node.attrs["MATLAB_class"] = np.bytes_("cell")
             else:

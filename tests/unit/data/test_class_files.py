@@ -1,4 +1,4 @@
-"""Files of classes: names, attributes, descriptions or all of them, said the same in every format."""
+"""Files of classes: names, attributes and descriptions are the same in every format."""
 
 import csv
 import json
@@ -41,18 +41,18 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / f"classes.{request.param}"
 
 
-def check(found: ClassDescriptions, **said: Any) -> None:
-    """Names, attributes with their values, and descriptions are those said, and nothing else is."""
-    assert found.labels == tuple(said.get("labels", CLASSES))
-    assert found.attribute_names == said.get("attribute_names")
-    assert found.descriptions == said.get("descriptions")
-    if "values" in said:
-        np.testing.assert_array_equal(found.values, said["values"])  # NaN equals NaN here
+def check(found: ClassDescriptions, **expected: Any) -> None:
+    """Check names, attributes, values and descriptions."""
+    assert found.labels == tuple(expected.get("labels", CLASSES))
+    assert found.attribute_names == expected.get("attribute_names")
+    assert found.descriptions == expected.get("descriptions")
+    if "values" in expected:
+        np.testing.assert_array_equal(found.values, expected["values"])  # NaN equals NaN
     else:
         assert found.values is None
 
 
-def test_attributes_and_descriptions_are_told_apart(path: Path) -> None:
+def test_numeric_columns_are_attributes_and_text_is_the_description(path: Path) -> None:
     write(path, {"class": CLASSES, "stripes": STRIPES, "description": TEXTS, "legs": [4, 4, 4]})
     values = [[1.0, 4.0], [0.5, 4.0], [0.0, 4.0]]
     check(read_class_file(path), attribute_names=("stripes", "legs"), values=values, descriptions=tuple(TEXTS))
@@ -72,7 +72,7 @@ def test_an_attribute_may_be_called_text(path: Path) -> None:
     check(found, attribute_names=("text",), values=[[1.0], [0.0], [1.0]], descriptions=tuple(TEXTS))
 
 
-def test_yes_and_no_are_one_and_zero(path: Path) -> None:
+def test_booleans_become_one_and_zero(path: Path) -> None:
     found = read_class_file(write(path, {"class": CLASSES, "striped": [True, True, False]}))
     check(found, attribute_names=("striped",), values=[[1.0], [1.0], [0.0]])
 
@@ -84,20 +84,20 @@ def test_a_missing_value_is_nan_and_a_missing_description_none(path: Path) -> No
     check(found, attribute_names=("stripes",), values=[[1.0], [NAN], [0.0]], descriptions=("a horse", None, None))
 
 
-def test_a_description_column_without_any_is_as_good_as_none(path: Path) -> None:
+def test_an_empty_description_column_is_ignored(path: Path) -> None:
     found = read_class_file(write(path, {"class": CLASSES, "stripes": STRIPES, "description": [None] * 3}))
     check(found, attribute_names=("stripes",), values=[[1.0], [0.5], [0.0]])
 
 
-def test_a_long_table_of_descriptions_over_several_lines(tmp_path: Path) -> None:
-    """Longer than the blocks that a .csv is read in."""
+def test_descriptions_with_line_breaks(tmp_path: Path) -> None:
+    """The file is longer than the blocks that pyarrow reads."""
     texts = [f"line {k}\n" * 100_000 + "end" for k in range(3)]
     path = write(tmp_path / "c.csv", {"class": CLASSES, "description": texts})
     check(read_class_file(path), descriptions=tuple(texts))
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         ({"zebra": [1, 4], "okapi": [0.5, None]}, {"values": [[1.0, 4.0], [0.5, NAN]]}),
         ({"zebra": "a horse", "okapi": "brown"}, {"descriptions": ("a horse", "brown")}),
@@ -114,23 +114,23 @@ def test_a_long_table_of_descriptions_over_several_lines(tmp_path: Path) -> None
         ({"zebra": {}, "okapi": {}}, {}),
     ],
 )
-def test_forms_of_json(tmp_path: Path, content: Any, said: dict[str, Any]) -> None:
+def test_json_forms(tmp_path: Path, content: Any, expected: dict[str, Any]) -> None:
     (tmp_path / "c.json").write_text(json.dumps(content))
-    check(read_class_file(tmp_path / "c.json"), labels=["zebra", "okapi"], **said)
+    check(read_class_file(tmp_path / "c.json"), labels=["zebra", "okapi"], **expected)
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
         ({"name": CLASSES, "stripes": STRIPES}, "has no column 'class'"),
-        ({"class": CLASSES, "home": TEXTS, "stripes": STRIPES}, r"must be a number.*'description'; found home"),
+        ({"class": CLASSES, "home": TEXTS, "stripes": STRIPES}, r"must be numeric.*'description'; found home"),
         ({"class": CLASSES, "description": TEXTS, "text": TEXTS}, "found text"),
         ({"class": ["zebra", "", "tapir"], "stripes": STRIPES}, "a class without a name: row 2"),
         ({"class": [], "stripes": []}, "no class"),
     ],
     ids=["no class column", "other text", "two texts", "no name", "empty"],
 )
-def test_a_mistake_is_named(path: Path, columns: Columns, message: str) -> None:
+def test_invalid_columns_are_named(path: Path, columns: Columns, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_class_file(write(path, columns))
 
@@ -139,28 +139,28 @@ def test_a_mistake_is_named(path: Path, columns: Columns, message: str) -> None:
     ("content", "message"),
     [
         ({"a": [1, 2], "b": "text"}, r"must hold \{label: \[numbers\]\}.*found \[1, 2\]"),
-        ({"a": []}, "list without numbers"),
+        ({"a": []}, "found an empty list"),
         ([{"class": "a", "text": 3}, {"class": "b", "text": "x"}], "'text' must be text for every class; found 3"),
         ("a", "must hold"),
     ],
 )
-def test_a_mistake_in_json_is_named(tmp_path: Path, content: Any, message: str) -> None:
+def test_invalid_json_is_named(tmp_path: Path, content: Any, message: str) -> None:
     (tmp_path / "c.json").write_text(json.dumps(content))
     with pytest.raises(DataError, match=message):
         read_class_file(tmp_path / "c.json")
 
 
-def test_arrays_are_not_a_table_of_classes(tmp_path: Path) -> None:
+def test_an_npz_is_not_a_class_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "c.npz", labels=CLASSES)
     with pytest.raises(DataError, match=r"Give a \.csv"):
         read_class_file(tmp_path / "c.npz")
 
 
-# -- through the real encoder --------------------------------------------------------------------------------------------
+# -- with the real encoder ------------------------------------------------------------------------------------------------
 
 
-def test_descriptions_and_names_are_loaded_as_vectors_of_meaning(path: Path) -> None:
-    """Fruits are nearer to a fruit than milk is, as any reader would say."""
+def test_descriptions_and_names_are_encoded(path: Path) -> None:
+    """The vectors of two fruits are more similar than those of a fruit and milk."""
     texts = ["a sweet yellow fruit", "a sour yellow fruit", "a cardboard box of milk", "a citrus fruit"]
     write(path, {"class": ["banana", "lemon", "whole-milk", "lime"], "description": texts})
     for semantics in ("auto", "text", "names"):
@@ -170,7 +170,7 @@ def test_descriptions_and_names_are_loaded_as_vectors_of_meaning(path: Path) -> 
         assert min(lime @ lemon, lime @ banana) > lime @ milk
 
 
-def test_attributes_with_descriptions_are_in_use_and_the_others_at_hand(path: Path) -> None:
+def test_attributes_are_used_by_default_and_other_kinds_are_available(path: Path) -> None:
     write(path, {"class": CLASSES, "stripes": STRIPES, "description": TEXTS})
     table = load_classes(path)
     assert table.use == "attributes"

@@ -1,4 +1,4 @@
-"""The cache: keyed by content, memory-mapped, and never in the way."""
+"""The cache of converted files: keyed by content, memory-mapped, and robust to damage."""
 
 import contextlib
 import hashlib
@@ -21,7 +21,7 @@ LONG_AGO = 1_000_000_000 * 10**9  # in nanoseconds: 2001
 
 
 class Conversion:
-    """Doubles the bytes of a file and counts how often it was asked to."""
+    """Conversion that doubles the bytes of a file and counts its calls."""
 
     __name__ = "doubled"
 
@@ -57,11 +57,11 @@ def assert_doubled(arrays: Any, content: bytes) -> None:
 
 
 def entries(folder: Path) -> list[Path]:
-    """The cached conversions; the notes of known fingerprints are not among them."""
+    """The entries of converted files, without those of fingerprints."""
     return [entry for entry in folder.iterdir() if entry.name != "known"]
 
 
-def test_the_second_load_is_equal_and_converts_nothing(tmp_path: Path, convert: Conversion) -> None:
+def test_second_load_is_equal_without_conversion(tmp_path: Path, convert: Conversion) -> None:
     path = written(tmp_path / "file", b"abc")
     first, first_print = cached_arrays(path, convert)
     second, second_print = cached_arrays(path, convert)
@@ -71,7 +71,7 @@ def test_the_second_load_is_equal_and_converts_nothing(tmp_path: Path, convert: 
     assert convert.calls == 1
 
 
-def test_the_second_load_is_memory_mapped_and_cannot_be_written_to(tmp_path: Path, convert: Conversion) -> None:
+def test_second_load_is_memory_mapped_and_read_only(tmp_path: Path, convert: Conversion) -> None:
     path = written(tmp_path / "file", b"abc")
     cached_arrays(path, convert)
     arrays, _ = cached_arrays(path, convert)
@@ -80,7 +80,7 @@ def test_the_second_load_is_memory_mapped_and_cannot_be_written_to(tmp_path: Pat
         arrays["doubled"][0] = 1
 
 
-def test_a_benchmark_is_read_from_its_files_only_once(birds: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmark_files_are_converted_once(birds: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = birds.write(tmp_path / "BIRDS")
     first = load_gbu(folder)
     monkeypatch.setattr("sightunseen.data.gbu.read_mat", lambda _: pytest.fail("the .mat file was read again"))
@@ -93,14 +93,14 @@ def test_a_benchmark_is_read_from_its_files_only_once(birds: Any, tmp_path: Path
     assert second.sources == first.sources
 
 
-def test_the_same_content_under_another_name_is_known(tmp_path: Path, convert: Conversion) -> None:
+def test_a_renamed_file_is_found_in_the_cache(tmp_path: Path, convert: Conversion) -> None:
     cached_arrays(written(tmp_path / "one", b"abc"), convert)
     arrays, _ = cached_arrays(written(tmp_path / "two", b"abc", LONG_AGO + 1), convert)
     assert_doubled(arrays, b"abc")
     assert convert.calls == 1
 
 
-def test_another_conversion_of_the_same_content_is_another_entry(tmp_path: Path, convert: Conversion) -> None:
+def test_each_conversion_has_its_own_entry(tmp_path: Path, convert: Conversion) -> None:
     def tripled(path: Path) -> dict[str, Any]:
         return {"tripled": np.array([3.0])}
 
@@ -115,7 +115,7 @@ def test_another_conversion_of_the_same_content_is_another_entry(tmp_path: Path,
     [(b"abcd", LONG_AGO), (b"xyz", LONG_AGO + 1)],
     ids=["of another size", "of another time"],
 )
-def test_changed_content_is_noticed(tmp_path: Path, convert: Conversion, content: bytes, time_stamp: int) -> None:
+def test_changed_content_is_detected(tmp_path: Path, convert: Conversion, content: bytes, time_stamp: int) -> None:
     path = written(tmp_path / "file", b"abc")
     cached_arrays(path, convert)
     arrays, fingerprint = cached_arrays(written(path, content, time_stamp), convert)
@@ -123,7 +123,7 @@ def test_changed_content_is_noticed(tmp_path: Path, convert: Conversion, content
     assert fingerprint == hashlib.sha256(content).hexdigest()
 
 
-def test_content_changed_within_the_same_tick_is_noticed(tmp_path: Path, convert: Conversion) -> None:
+def test_content_changed_without_a_new_time_stamp_is_detected(tmp_path: Path, convert: Conversion) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"abc")
     now = path.stat().st_mtime_ns
@@ -133,7 +133,7 @@ def test_content_changed_within_the_same_tick_is_noticed(tmp_path: Path, convert
     assert fingerprint == hashlib.sha256(b"xyz").hexdigest()
 
 
-def test_the_fingerprint_of_an_old_file_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fingerprint_of_an_unchanged_file_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "file", b"abc")
     content_fingerprint(path)
     monkeypatch.setattr(cache, "sha256_of", lambda _: pytest.fail("the file was read again"))
@@ -141,7 +141,7 @@ def test_the_fingerprint_of_an_old_file_is_remembered(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("garbage", ["", "{", "[]", "{}", '{"signature": 1}'])
-def test_a_broken_note_of_a_fingerprint_is_ignored(tmp_path: Path, empty_cache: Path, garbage: str) -> None:
+def test_a_damaged_fingerprint_entry_is_ignored(tmp_path: Path, empty_cache: Path, garbage: str) -> None:
     path = written(tmp_path / "file", b"abc")
     content_fingerprint(path)
     (note,) = (empty_cache / "known").iterdir()
@@ -149,20 +149,18 @@ def test_a_broken_note_of_a_fingerprint_is_ignored(tmp_path: Path, empty_cache: 
     assert content_fingerprint(path) == hashlib.sha256(b"abc").hexdigest()
 
 
-def test_a_deleted_cache_is_made_again(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
+def test_a_deleted_cache_is_recreated(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
     path = written(tmp_path / "file", b"abc")
     before, _ = cached_arrays(path, convert)
     shutil.rmtree(empty_cache)
     after, _ = cached_arrays(path, convert)
-    assert_doubled(before, b"abc")  # what was open stays readable
+    assert_doubled(before, b"abc")  # open arrays stay readable
     assert_doubled(after, b"abc")
     assert convert.calls == 2
     assert len(entries(empty_cache)) == 1
 
 
-def test_a_cache_that_cannot_be_written_only_warns(
-    tmp_path: Path, convert: Conversion, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_cache_only_warns(tmp_path: Path, convert: Conversion, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a file").write_text("where the folder should be")
     monkeypatch.setenv("SIGHTUNSEEN_CACHE", str(tmp_path / "a file" / "cache"))
     for calls in (1, 2):
@@ -192,22 +190,22 @@ def put_a_file_in_its_place(entry: Path) -> None:
     entry.write_text("not a folder")
 
 
-@pytest.mark.filterwarnings("default::UserWarning")  # a warning is welcome, not needed
-@pytest.mark.parametrize("spoil", [truncate, drop_one_array, drop_all_arrays, put_a_file_in_its_place])
-def test_a_broken_entry_is_made_again(
-    tmp_path: Path, convert: Conversion, empty_cache: Path, spoil: Callable[[Path], None]
+@pytest.mark.filterwarnings("default::UserWarning")  # a warning is allowed
+@pytest.mark.parametrize("damage", [truncate, drop_one_array, drop_all_arrays, put_a_file_in_its_place])
+def test_a_damaged_entry_is_recreated(
+    tmp_path: Path, convert: Conversion, empty_cache: Path, damage: Callable[[Path], None]
 ) -> None:
     path = written(tmp_path / "file", b"abc")
     cached_arrays(path, convert)
     (entry,) = entries(empty_cache)
-    spoil(entry)
+    damage(entry)
     for _ in range(2):
         assert_doubled(cached_arrays(path, convert)[0], b"abc")
     assert convert.calls == 2
 
 
 class Trap:
-    """Leaves a trace when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace
@@ -216,17 +214,17 @@ class Trap:
         return open, (str(self.trace), "w")
 
 
-def test_a_pickle_slipped_into_the_cache_is_not_loaded(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
+def test_a_pickle_in_the_cache_is_not_loaded(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
     path = written(tmp_path / "file", b"abc")
     cached_arrays(path, convert)
     (entry,) = entries(empty_cache)
     (entry / "doubled.npy").write_bytes(pickle.dumps(Trap(tmp_path / "trace")))
-    with contextlib.suppress(ValueError):  # whether it is made again is another test's question
+    with contextlib.suppress(ValueError):  # whether it is recreated is tested elsewhere
         cached_arrays(path, convert)
     assert not (tmp_path / "trace").exists()
 
 
-def test_a_failed_conversion_leaves_nothing_behind(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
+def test_a_failed_conversion_leaves_no_files(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
     def doubled(path: Path) -> dict[str, Any]:
         raise DataError("cut short")
 
@@ -237,7 +235,7 @@ def test_a_failed_conversion_leaves_nothing_behind(tmp_path: Path, convert: Conv
     assert_doubled(cached_arrays(path, convert)[0], b"abc")
 
 
-def test_nothing_pickled_is_kept(tmp_path: Path, empty_cache: Path) -> None:
+def test_object_arrays_are_not_cached(tmp_path: Path, empty_cache: Path) -> None:
     def objects(path: Path) -> dict[str, Any]:
         return {"objects": np.array([{"a": 1}], dtype=object)}
 
@@ -254,7 +252,9 @@ def test_nothing_pickled_is_kept(tmp_path: Path, empty_cache: Path) -> None:
         ({"HOME": "/three"}, "/three/.cache/sightunseen"),
     ],
 )
-def test_the_user_says_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str) -> None:
+def test_cache_folder_follows_the_environment(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str
+) -> None:
     for name in ("SIGHTUNSEEN_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

@@ -1,4 +1,4 @@
-"""The split doctor: faultless data pass, and every fault gives its own finding, with the right count and a remedy."""
+"""The split doctor: valid data pass, and every fault gives its finding, with the right count and a remedy."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.data.doctor import (
     FAIL,
-    HOPELESS,
+    NEVER_ALLOWED,
     PASS,
     WARN,
     Finding,
@@ -33,10 +33,10 @@ N_SEEN, IMAGES, HELD_OUT, N_FEATURES, N_ATTRIBUTES = 8, 40, 10, 16, 6
 
 @dataclass(frozen=True)
 class Fault:
-    """A way to spoil something, and what the doctor must say: check -> level and the numbers its finding begins with."""
+    """A fault and its expected findings: check -> level and the leading numbers of the text."""
 
     name: str
-    spoil: Callable[[Any], Any]
+    apply: Callable[[Any], Any]
     expected: dict[str, tuple[str, tuple[int, ...]]]
     remedy: str = ""
 
@@ -45,12 +45,12 @@ class Fault:
 
 
 def clean_data() -> ZeroShotDataset:
-    """8 seen classes with 30 training and 10 test images each, 4 unseen ones with 40 images each; no fault."""
+    """8 seen classes with 30 training and 10 test images each, 4 unseen classes with 40 images each; valid."""
     rng = np.random.default_rng(3)
     y = np.repeat(CLASSES, IMAGES)
-    place = np.tile(np.arange(IMAGES), len(CLASSES))
+    index = np.tile(np.arange(IMAGES), len(CLASSES))
     seen = np.isin(y, CLASSES[:N_SEEN])
-    split = np.where(~seen, "test_unseen", np.where(place < HELD_OUT, "test_seen", "train"))
+    split = np.where(~seen, "test_unseen", np.where(index < HELD_OUT, "test_seen", "train"))
     train = np.flatnonzero(split == "train")
     validation = np.isin(y[train], CLASSES[:2])
     return ZeroShotDataset.from_arrays(
@@ -91,7 +91,7 @@ def train_on_test_unseen(data: ZeroShotDataset) -> ZeroShotDataset:
 
 
 def validate_on_test_seen(data: ZeroShotDataset) -> ZeroShotDataset:
-    """As in the benchmark's older files: train_loc and val_loc together are the training and the test-seen images."""
+    """As in the older benchmark files: train_loc and val_loc together contain the training and the test-seen images."""
     test = data.test_seen_rows
     held = np.isin(data.labels[test], CLASSES[:2])
     return replace(
@@ -180,7 +180,7 @@ CLASS_FAULTS = [
         "attributes in different units",
         lambda d: with_vectors(d, (slice(None), 2, 1000 * d.classes.vectors[:, 2]), (4, 2, 5000)),
         {"attribute-units": (WARN, (3, 5000))},
-        remedy="stays in your units",
+        remedy="keeps your units",
     ),
     Fault("zero vectors", lambda d: with_vectors(d, ([1, 5], slice(None), 0)), {"distinct-vectors": (FAIL, (2,))}),
     Fault(
@@ -253,7 +253,7 @@ def images_in_no_split(birds: Any) -> None:
     birds.splits["trainval_loc"] = birds.splits["trainval_loc"][:-4]
 
 
-# 48 images of 8 classes, 6 a class; all stand in the splits.
+# 48 images of 8 classes, 6 per class; all are in the splits.
 FILE_FAULTS = [
     Fault("labels from zero", labels_from_zero, {"labels-in-range": (FAIL, (6, 1, 8, 0, 7))}, remedy="add one"),
     Fault(
@@ -281,74 +281,74 @@ FILE_FAULTS = [
 ]
 
 
-def troubles(findings: list[Finding]) -> dict[str, Finding]:
+def problems(findings: list[Finding]) -> dict[str, Finding]:
     return {finding.check: finding for finding in findings if finding.level != PASS}
 
 
 def assert_finds_exactly(findings: list[Finding], fault: Fault) -> None:
-    found = troubles(findings)
+    found = problems(findings)
     assert {check: finding.level for check, finding in found.items()} == {c: level for c, (level, _) in fault.expected.items()}
     for check, (_, numbers) in fault.expected.items():
-        said = [int(number) for number in re.findall(r"\d+", found[check].what)]
-        assert tuple(said[: len(numbers)]) == numbers, found[check].what
+        counts = [int(number) for number in re.findall(r"\d+", found[check].what)]
+        assert tuple(counts[: len(numbers)]) == numbers, found[check].what
         assert found[check].remedy
         assert fault.remedy in found[check].remedy
 
 
-# What is found
+# Findings
 
 
-def test_faultless_data_pass_every_check() -> None:
-    assert troubles(examine(clean_data())) == {}
+def test_valid_data_pass_every_check() -> None:
+    assert problems(examine(clean_data())) == {}
 
 
-def test_faultless_files_pass_every_check(birds: Any, tmp_path: Path) -> None:
+def test_valid_files_pass_every_check(birds: Any, tmp_path: Path) -> None:
     folder = birds.write(tmp_path / "BIRDS")
-    assert troubles(check_files(read_gbu(folder))) == {}
-    assert troubles(examine(load_gbu(folder))) == {}
+    assert problems(check_files(read_gbu(folder))) == {}
+    assert problems(examine(load_gbu(folder))) == {}
 
 
-def test_a_synthetic_world_passes_every_check(small_world: ZeroShotDataset) -> None:
-    assert troubles(examine(small_world)) == {}
+def test_synthetic_data_pass_every_check(small_world: ZeroShotDataset) -> None:
+    assert problems(examine(small_world)) == {}
 
 
 @pytest.mark.parametrize("fault", DATA_FAULTS, ids=str)
-def test_a_fault_of_the_data_gives_its_own_finding(fault: Fault) -> None:
-    assert_finds_exactly(examine(fault.spoil(clean_data())), fault)
+def test_each_fault_of_the_data_gives_its_finding(fault: Fault) -> None:
+    assert_finds_exactly(examine(fault.apply(clean_data())), fault)
 
 
 @pytest.mark.parametrize("fault", FILE_FAULTS, ids=str)
-def test_a_fault_of_the_files_gives_its_own_finding(fault: Fault, birds: Any, tmp_path: Path) -> None:
-    fault.spoil(birds)
+def test_each_fault_of_the_files_gives_its_finding(fault: Fault, birds: Any, tmp_path: Path) -> None:
+    fault.apply(birds)
     assert_finds_exactly(check_files(read_gbu(birds.write(tmp_path / "BIRDS"))), fault)
 
 
-def test_indices_from_zero_are_found_in_the_part_that_holds_the_first_image(birds: Any, tmp_path: Path) -> None:
+def test_indices_from_zero_are_reported_for_the_split_of_the_first_image(birds: Any, tmp_path: Path) -> None:
     wrong = [f"{part}_loc" for part, rows in birds.parts.items() if 0 in rows]
     indices_from_zero(birds)
-    finding = troubles(check_files(read_gbu(birds.write(tmp_path / "BIRDS"))))["indices-in-range"]
+    finding = problems(check_files(read_gbu(birds.write(tmp_path / "BIRDS"))))["indices-in-range"]
     assert finding.level == FAIL
     assert all(f"{part}: 1 indices outside 1 to 48" in finding.what for part in wrong)
     assert finding.what.count("outside") == len(wrong)
     assert "add one" in finding.remedy
 
 
-def test_every_check_has_a_fault_in_this_file(birds: Any, tmp_path: Path) -> None:
+def test_every_check_is_covered_by_a_fault(birds: Any, tmp_path: Path) -> None:
     checks = [*check_files(read_gbu(birds.write(tmp_path / "BIRDS"))), *examine(clean_data())]
     tested = {check for fault in (*DATA_FAULTS, *FILE_FAULTS) for check in fault.expected}
     assert tested == {finding.check for finding in checks}
     assert len(checks) == len(tested)
 
 
-def test_the_images_that_are_used_for_nothing_are_counted(birds: Any, tmp_path: Path) -> None:
+def test_images_in_no_split_are_counted(birds: Any, tmp_path: Path) -> None:
     images_in_no_split(birds)
-    finding = troubles(check_files(read_gbu(birds.write(tmp_path / "BIRDS"))))["sizes"]
+    finding = problems(check_files(read_gbu(birds.write(tmp_path / "BIRDS"))))["sizes"]
     assert "4 images" in finding.why
 
 
-def test_several_faults_give_as_many_findings() -> None:
+def test_several_faults_give_several_findings() -> None:
     data = classes_without_images(copies(validate_on_test_unseen(clean_data()), 60))
-    assert set(troubles(examine(data))) == {"validation-leak", "identical-images", "classes-without-images"}
+    assert set(problems(examine(data))) == {"validation-leak", "identical-images", "classes-without-images"}
 
 
 @pytest.mark.parametrize(
@@ -363,68 +363,68 @@ def test_several_faults_give_as_many_findings() -> None:
         ("classes without images", {"dodo", "moa", "auk"}),
     ],
 )
-def test_the_classes_with_a_fault_are_named(name: str, named: set[str]) -> None:
+def test_classes_with_a_fault_are_named(name: str, named: set[str]) -> None:
     (fault,) = [fault for fault in DATA_FAULTS if fault.name == name]
-    ((_, finding),) = troubles(examine(fault.spoil(clean_data()))).items()
+    ((_, finding),) = problems(examine(fault.apply(clean_data()))).items()
     assert {*CLASSES, "dodo", "moa", "auk"} & set(re.findall(r"\w+", finding.what)) == named
 
 
-def test_of_many_classes_a_few_are_named_and_the_rest_counted() -> None:
-    finding = troubles(examine(with_vectors(clean_data(), (slice(0, 10), 1, np.nan))))["class-vectors"]
+def test_long_class_lists_are_abbreviated() -> None:
+    finding = problems(examine(with_vectors(clean_data(), (slice(0, 10), 1, np.nan))))["class-vectors"]
     shown = set(CLASSES) & set(re.findall(r"\w+", finding.what))
     assert f"and {10 - len(shown)} more" in finding.what
 
 
-def test_minus_one_is_a_number_among_other_negative_ones() -> None:
+def test_minus_one_is_not_missing_among_other_negative_values() -> None:
     data = with_vectors(clean_data(), (3, 1, -1), (3, 2, -0.5))
-    assert troubles(examine(data)) == {}
+    assert problems(examine(data)) == {}
 
 
 @pytest.mark.parametrize("missing", [["listed_train"], ["listed_validation"], ["listed_train", "listed_validation"]])
-def test_lists_that_are_not_there_cannot_leak(missing: list[str]) -> None:
-    assert troubles(examine(replace(clean_data(), **dict.fromkeys(missing)))) == {}
+def test_absent_validation_lists_pass(missing: list[str]) -> None:
+    assert problems(examine(replace(clean_data(), **dict.fromkeys(missing)))) == {}
 
 
 @pytest.mark.parametrize(
-    ("spoil", "parts"), [(train_on_test_seen, "train and test_seen"), (train_on_test_unseen, "train and test_unseen")]
+    ("apply", "parts"), [(train_on_test_seen, "train and test_seen"), (train_on_test_unseen, "train and test_unseen")]
 )
-def test_the_parts_that_overlap_are_named(spoil: Callable[[ZeroShotDataset], ZeroShotDataset], parts: str) -> None:
-    assert troubles(examine(spoil(clean_data())))["split-overlap"].what.startswith(f"images in both {parts}: ")
+def test_overlapping_splits_are_named(apply: Callable[[ZeroShotDataset], ZeroShotDataset], parts: str) -> None:
+    assert problems(examine(apply(clean_data())))["split-overlap"].what.startswith(f"images in both {parts}: ")
 
 
-def test_classes_without_images_are_what_one_wants_where_nothing_unseen_is_tested() -> None:
+def test_classes_without_images_pass_without_unseen_test_images() -> None:
     data = clean_data()
     alone = replace(data, features=data.features[:320], labels=data.labels[:320], test_unseen_rows=np.empty(0, dtype=np.intp))
-    assert troubles(examine(alone)) == {}
+    assert problems(examine(alone)) == {}
 
 
 @pytest.mark.parametrize("fault", FEATURE_FAULTS, ids=str)
-def test_findings_do_not_depend_on_the_blocks_in_which_features_are_read(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_do_not_depend_on_the_block_size(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feature_checks, "BLOCK", 7)
-    assert_finds_exactly(examine(fault.spoil(clean_data())), fault)
+    assert_finds_exactly(examine(fault.apply(clean_data())), fault)
 
 
-def test_a_feature_that_varies_beside_a_nan_is_not_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_varying_feature_with_nan_is_not_constant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feature_checks, "BLOCK", 7)
     data = with_features(clean_data(), np.arange(7, 480), 0.5, [2])  # varies in the first block only
-    assert set(troubles(examine(with_features(data, [0], np.nan, [2])))) == {"finite-features"}
+    assert set(problems(examine(with_features(data, [0], np.nan, [2])))) == {"finite-features"}
 
 
-def test_a_leak_and_a_wrong_class_list_are_found_in_the_files(birds: Any, indices: Callable[..., Any], tmp_path: Path) -> None:
+def test_leak_and_class_order_are_found_in_benchmark_files(birds: Any, indices: Callable[..., Any], tmp_path: Path) -> None:
     seen_of_train = [row for row in birds.parts["test_seen"] if birds.labels[row] in birds.texts["trainclasses1"]]
     birds.splits["train_loc"] = indices(birds.parts["train"] + seen_of_train)
     birds.texts["allclasses"] = sorted(birds.texts["allclasses"])
-    found = troubles(examine(load_gbu(birds.write(tmp_path / "BIRDS"))))
+    found = problems(examine(load_gbu(birds.write(tmp_path / "BIRDS"))))
     assert set(found) == {"validation-leak", "class-order"}
     assert f"train_loc holds {len(seen_of_train)} test images" in found["validation-leak"].what
     assert "val_loc" not in found["validation-leak"].what
 
 
-# What is repaired
+# Repair
 
 
 @pytest.mark.parametrize("leak", [validate_on_test_seen, validate_on_test_unseen])
-def test_repair_takes_test_images_out_of_the_lists_and_changes_nothing_else(
+def test_repair_only_removes_test_images_from_the_validation_lists(
     leak: Callable[[ZeroShotDataset], ZeroShotDataset],
 ) -> None:
     clean = clean_data()
@@ -433,21 +433,21 @@ def test_repair_takes_test_images_out_of_the_lists_and_changes_nothing_else(
     assert mended.listed_validation.tolist() == clean.listed_validation.tolist()
     for part in ("features", "labels", "train_rows", "test_seen_rows", "test_unseen_rows"):
         np.testing.assert_array_equal(getattr(mended, part), getattr(clean, part))
-    assert troubles(examine(mended)) == {}
+    assert problems(examine(mended)) == {}
     assert [finding.check for finding in findings if finding.repaired] == ["validation-leak"]
 
 
-def test_a_repaired_finding_says_so_and_what_was_found() -> None:
+def test_a_repaired_finding_keeps_its_text_and_is_marked() -> None:
     data = validate_on_test_seen(clean_data())
-    before = troubles(examine(data))["validation-leak"]
-    after = troubles(repair(data, examine(data))[1])["validation-leak"]
+    before = problems(examine(data))["validation-leak"]
+    after = problems(repair(data, examine(data))[1])["validation-leak"]
     assert after.what == before.what
     assert "Repaired" in after.remedy
     assert after.as_dict()["repaired"] is True
     assert before.as_dict()["repaired"] is False
 
 
-def test_folds_hold_no_test_image_after_a_repair() -> None:
+def test_validation_folds_have_no_test_image_after_repair() -> None:
     data = validate_on_test_seen(clean_data())
     data, _ = repair(data, examine(data))
     test = {*data.test_seen_rows.tolist(), *data.test_unseen_rows.tolist()}
@@ -460,20 +460,20 @@ def test_folds_hold_no_test_image_after_a_repair() -> None:
 
 
 @pytest.mark.parametrize("fault", [f for f in DATA_FAULTS if "validation-leak" not in f.expected], ids=str)
-def test_nothing_else_is_repaired(fault: Fault) -> None:
-    data = fault.spoil(clean_data())
+def test_other_findings_are_not_repaired(fault: Fault) -> None:
+    data = fault.apply(clean_data())
     findings = examine(data)
-    after, said = repair(data, findings)
+    after, repaired = repair(data, findings)
     assert after is data
-    assert said == findings
+    assert repaired == findings
 
 
-# What stops a run
+# Failures that stop a run
 
 
 @pytest.mark.parametrize("fault", DATA_FAULTS, ids=str)
-def test_a_failure_stops_the_run_and_a_warning_does_not(fault: Fault) -> None:
-    findings = examine(fault.spoil(clean_data()))
+def test_failures_raise_and_warnings_do_not(fault: Fault) -> None:
+    findings = examine(fault.apply(clean_data()))
     failures = [finding for finding in findings if finding.level == FAIL]
     if not failures:
         stop_on_failures(findings)
@@ -484,7 +484,7 @@ def test_a_failure_stops_the_run_and_a_warning_does_not(fault: Fault) -> None:
         assert finding.what in str(raised.value)
         assert finding.remedy in str(raised.value)
     names = [finding.check for finding in failures]
-    if set(names) & set(HOPELESS):
+    if set(names) & set(NEVER_ALLOWED):
         assert "--allow" not in str(raised.value)
         with pytest.raises(SettingsError, match=r"no check .* that could be allowed"):
             stop_on_failures(findings, allowed=names)
@@ -493,12 +493,12 @@ def test_a_failure_stops_the_run_and_a_warning_does_not(fault: Fault) -> None:
     stop_on_failures(findings, allowed=names)
 
 
-def test_what_was_repaired_does_not_stop_the_run() -> None:
+def test_repaired_findings_do_not_raise() -> None:
     data = validate_on_test_seen(clean_data())
     stop_on_failures(repair(data, examine(data))[1])
 
 
-def test_allowing_one_failure_leaves_the_others() -> None:
+def test_allowing_one_failure_keeps_the_others() -> None:
     findings = examine(copies(train_on_half_an_unseen_class(clean_data()), 60))
     with pytest.raises(DataError) as raised:
         stop_on_failures(findings, allowed=["identical-images"])

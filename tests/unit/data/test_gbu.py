@@ -1,4 +1,4 @@
-"""The benchmark's folder comes out as it was put in: values, names, indices, class vectors; and says what is missing."""
+"""Loading benchmark folders: values, names, indices and class vectors are right, and errors name what is missing."""
 
 import hashlib
 import sys
@@ -24,7 +24,7 @@ def named(pair: tuple[Any, Any]) -> tuple[set[str], set[str]]:
     return set(pair[0].tolist()), set(pair[1].tolist())
 
 
-def test_images_are_rows_with_the_names_of_their_classes(either_version: Any, tmp_path: Path) -> None:
+def test_images_are_rows_and_labels_are_class_names(either_version: Any, tmp_path: Path) -> None:
     data = load_gbu(either_version.write(tmp_path / "BIRDS"))
     np.testing.assert_array_equal(data.features, either_version.X)
     assert data.labels.tolist() == either_version.labels
@@ -32,7 +32,7 @@ def test_images_are_rows_with_the_names_of_their_classes(either_version: Any, tm
     assert data.name == "BIRDS"
 
 
-def test_indices_count_from_one_in_the_files_and_from_zero_here(either_version: Any, tmp_path: Path) -> None:
+def test_split_indices_are_converted_to_count_from_zero(either_version: Any, tmp_path: Path) -> None:
     data, parts = load_gbu(either_version.write(tmp_path / "BIRDS")), either_version.parts
     assert data.train_rows.tolist() == parts["trainval"]
     assert data.test_seen_rows.tolist() == parts["test_seen"]
@@ -42,7 +42,7 @@ def test_indices_count_from_one_in_the_files_and_from_zero_here(either_version: 
     np.testing.assert_array_equal(data.test_unseen.X, either_version.X[parts["test_unseen"]])
 
 
-def test_seen_and_unseen_classes_follow_from_the_splits(either_version: Any, tmp_path: Path) -> None:
+def test_seen_and_unseen_classes_are_derived_from_the_splits(either_version: Any, tmp_path: Path) -> None:
     data = load_gbu(either_version.write(tmp_path / "BIRDS"))
     assert data.seen.tolist() == ["001.Crow", "002.Auk", "004.Gull", "005.Owl", "007.Kite", "009.Wren+tit"]
     assert data.unseen.tolist() == ["003.Würger", "008.Swift"]
@@ -58,14 +58,12 @@ def test_class_vectors_are_found_by_name(either_version: Any, tmp_path: Path, se
     assert data.classes.use == semantics
 
 
-def test_both_semantics_are_there_whichever_is_used(birds: Any, tmp_path: Path) -> None:
+def test_all_class_vectors_are_loaded(birds: Any, tmp_path: Path) -> None:
     data = load_gbu(birds.write(tmp_path / "BIRDS"))
     np.testing.assert_array_equal(data.using("original_att").classes.vectors, birds.vectors["original_att"])
 
 
-def test_class_vectors_of_another_file_in_another_order_are_found_by_label(
-    birds: Any, cell_array: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_class_vectors_of_another_file_are_matched_by_label(birds: Any, cell_array: Callable[..., Any], tmp_path: Path) -> None:
     names = birds.texts["allclasses"]
     sentences = np.arange(3.0 * len(names)).reshape(len(names), 3)
     order = np.argsort(names)
@@ -76,51 +74,49 @@ def test_class_vectors_of_another_file_in_another_order_are_found_by_label(
     assert set(data.sources) == {"res101.mat", "att_splits.mat", "sent_splits.mat"}
 
 
-def test_class_vectors_of_another_file_without_names_go_by_order(birds: Any, tmp_path: Path) -> None:
+def test_class_vectors_of_another_file_without_names_are_matched_by_order(birds: Any, tmp_path: Path) -> None:
     sentences = np.arange(24.0).reshape(8, 3)
     birds.mats["sent_splits"] = {"att": sentences.T}
     data = load_gbu(birds.write(tmp_path / "BIRDS"), semantics="sent_splits:att")
     np.testing.assert_array_equal(data.classes.vectors_of(birds.texts["allclasses"]), sentences)
 
 
-def test_another_file_that_lacks_a_class_is_refused(birds: Any, cell_array: Callable[..., Any], tmp_path: Path) -> None:
+def test_another_file_without_a_class_raises(birds: Any, cell_array: Callable[..., Any], tmp_path: Path) -> None:
     names = [*birds.texts["allclasses"][:-1], "Dodo"]
     birds.mats["sent_splits"] = {"att": np.ones((3, 8)), "allclasses_names": cell_array(names)}
     with pytest.raises(DataError, match=r"sent_splits.*no vector for 1 classes.*008\.Swift"):
         load_gbu(birds.write(tmp_path / "BIRDS"), semantics="sent_splits:att")
 
 
-def test_several_kinds_of_class_vectors_stand_side_by_side_and_vary_as_much_as_their_weights(
-    birds: Any, tmp_path: Path
-) -> None:
+def test_concatenated_class_vectors_have_the_spread_of_their_weights(birds: Any, tmp_path: Path) -> None:
     birds.mats["sent_splits"] = {"att": np.random.default_rng(0).normal(5, 3, (3, 8))}
     folder, joined = birds.write(tmp_path / "BIRDS"), "att*0.5 + sent_splits:att"
     vectors = load_gbu(folder, semantics=joined).classes.vectors
     kinds = [load_gbu(folder, semantics=kind).classes.vectors for kind in ("att", "sent_splits:att")]
-    places = [slice(None, kinds[0].shape[1]), slice(kinds[0].shape[1], None)]
-    for kind, place, weight in zip(kinds, places, (0.5, 1.0), strict=True):
-        block = vectors[:, place]
+    blocks = [slice(None, kinds[0].shape[1]), slice(kinds[0].shape[1], None)]
+    for kind, columns, weight in zip(kinds, blocks, (0.5, 1.0), strict=True):
+        block = vectors[:, columns]
         spread = np.mean([np.sum((row - block.mean(axis=0)) ** 2) for row in block])
         assert spread == pytest.approx(weight**2)
         np.testing.assert_allclose(block / block[0, 0], kind / kind[0, 0])
 
 
 @pytest.mark.parametrize(
-    ("joined", "said"), [("att*much+att", "NAME[*]WEIGHT"), ("att+no_such", "no_such"), ("att*0+att", "positive")]
+    ("joined", "message"), [("att*much+att", "NAME[*]WEIGHT"), ("att+no_such", "no_such"), ("att*0+att", "positive")]
 )
-def test_class_vectors_that_cannot_be_joined_are_refused(birds: Any, tmp_path: Path, joined: str, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_invalid_combinations_of_class_vectors_raise(birds: Any, tmp_path: Path, joined: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         load_gbu(birds.write(tmp_path / "BIRDS"), semantics=joined)
 
 
-def test_attribute_names_lose_their_numbers(birds: Any, tmp_path: Path) -> None:
+def test_line_numbers_are_removed_from_attribute_names(birds: Any, tmp_path: Path) -> None:
     data = load_gbu(birds.write(tmp_path / "BIRDS"))
     expected = ("has_bill::long", "has_wing::broad", "eats::fish", "is::loud")
     assert data.classes.attribute_names == expected
     assert data.using("original_att").classes.attribute_names == expected
 
 
-def test_attribute_names_of_animals_stand_in_predicates(birds: Any, tmp_path: Path) -> None:
+def test_attribute_names_are_read_from_predicates_txt(birds: Any, tmp_path: Path) -> None:
     del birds.texts["attributes"]
     birds.texts["predicates"] = ["     1\tblack", "     2\tfurry", "     3\tbig", "     4\tnew world"]
     data = load_gbu(birds.write(tmp_path / "ANIMALS"))
@@ -128,14 +124,14 @@ def test_attribute_names_of_animals_stand_in_predicates(birds: Any, tmp_path: Pa
 
 
 @pytest.mark.parametrize("lines", [None, ["1 only", "2 three", "3 names"]])
-def test_attribute_names_are_unknown_where_none_fit(birds: Any, tmp_path: Path, lines: list[str] | None) -> None:
+def test_attribute_names_of_another_number_are_ignored(birds: Any, tmp_path: Path, lines: list[str] | None) -> None:
     del birds.texts["attributes"]
     if lines is not None:
         birds.texts["attributes"] = lines
     assert load_gbu(birds.write(tmp_path / "BIRDS")).classes.attribute_names is None
 
 
-def test_the_data_set_says_what_it_was_made_from(birds: Any, tmp_path: Path) -> None:
+def test_sources_and_options_are_recorded(birds: Any, tmp_path: Path) -> None:
     folder = birds.write(tmp_path / "BIRDS")
     data = load_gbu(folder, semantics="original_att")
     for name in ("res101.mat", "att_splits.mat"):
@@ -143,14 +139,14 @@ def test_the_data_set_says_what_it_was_made_from(birds: Any, tmp_path: Path) -> 
     assert data.options == {"features": "res101", "splits": "att_splits", "semantics": "original_att"}
 
 
-def test_a_file_may_be_named_with_its_ending(birds: Any, tmp_path: Path) -> None:
+def test_file_names_may_include_the_ending(birds: Any, tmp_path: Path) -> None:
     folder = birds.write(tmp_path / "BIRDS")
     plain, ended = load_gbu(folder), load_gbu(folder, features="res101.mat", splits="att_splits.mat")
     np.testing.assert_array_equal(ended.features, plain.features)
     assert ended.options == plain.options
 
 
-def test_other_feature_and_split_files_can_be_chosen(birds: Any, indices: Callable[..., Any], tmp_path: Path) -> None:
+def test_feature_and_split_files_can_be_selected(birds: Any, indices: Callable[..., Any], tmp_path: Path) -> None:
     birds.mats["mine"] = {"features": birds.X.T + 1, "labels": birds.features["labels"]}
     fewer = birds.parts["trainval"][:-1]
     birds.mats["my_splits"] = birds.splits | {"trainval_loc": indices(fewer)}
@@ -160,10 +156,10 @@ def test_other_feature_and_split_files_can_be_chosen(birds: Any, indices: Callab
     assert data.image_names is None
 
 
-# What is missing
+# Missing files and variables
 
 
-def test_a_missing_feature_file_is_named_with_what_is_there(birds: Any, tmp_path: Path) -> None:
+def test_a_missing_feature_file_is_named_with_the_available_ones(birds: Any, tmp_path: Path) -> None:
     birds.mats["res50"] = birds.mats.pop("res101")
     birds.mats["vgg"] = birds.mats["res50"]
     folder = birds.write(tmp_path / "BIRDS")
@@ -171,18 +167,18 @@ def test_a_missing_feature_file_is_named_with_what_is_there(birds: Any, tmp_path
         load_gbu(folder)
 
 
-def test_a_folder_without_any_feature_file_says_so(birds: Any, tmp_path: Path) -> None:
+def test_a_folder_without_feature_files_raises(birds: Any, tmp_path: Path) -> None:
     del birds.mats["res101"]
     with pytest.raises(DataError, match=r"res101\.mat is missing in .*BIRDS.*none of that kind"):
         load_gbu(birds.write(tmp_path / "BIRDS"))
 
 
-def test_a_missing_split_file_is_named_with_what_is_there(birds: Any, tmp_path: Path) -> None:
+def test_a_missing_split_file_is_named_with_the_available_ones(birds: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"my_splits\.mat is missing.*It has att_splits: choose with --splits"):
         load_gbu(birds.write(tmp_path / "BIRDS"), splits="my_splits")
 
 
-def test_a_missing_semantics_file_is_to_be_chosen_with_semantics(birds: Any, tmp_path: Path) -> None:
+def test_error_for_a_missing_semantics_file_names_the_option(birds: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"sent_splits\.mat is missing.*It has att_splits: choose with --semantics"):
         load_gbu(birds.write(tmp_path / "BIRDS"), semantics="sent_splits:att")
 
@@ -203,9 +199,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         ("att_splits", "test_unseen_loc"),
     ],
 )
-def test_a_missing_variable_is_named_with_its_file_and_what_is_there(
-    either_version: Any, tmp_path: Path, file: str, key: str
-) -> None:
+def test_a_missing_variable_is_named_with_its_file(either_version: Any, tmp_path: Path, file: str, key: str) -> None:
     del either_version.mats[file][key]
     other = "image_files" if file == "res101" else "original_att"
     with pytest.raises(DataError, match=f"{file}.mat has no '{key}'; it has .*{other}"):
@@ -213,7 +207,7 @@ def test_a_missing_variable_is_named_with_its_file_and_what_is_there(
 
 
 @pytest.mark.parametrize("semantics", ["original_att", "att_splits:original_att"])
-def test_semantics_that_are_not_there_are_named(birds: Any, tmp_path: Path, semantics: str) -> None:
+def test_unknown_semantics_are_named(birds: Any, tmp_path: Path, semantics: str) -> None:
     del birds.splits["original_att"]
     with pytest.raises(DataError, match=r"att_splits\.mat has no class vectors called 'original_att'; it has att\."):
         load_gbu(birds.write(tmp_path / "BIRDS"), semantics=semantics)
@@ -226,12 +220,12 @@ def test_original_attributes_may_be_missing(birds: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.classes.vectors, birds.vectors["att"])
 
 
-def test_class_names_may_stand_in_the_class_list_alone(birds: Any, tmp_path: Path) -> None:
+def test_class_names_are_read_from_allclasses_txt(birds: Any, tmp_path: Path) -> None:
     del birds.splits["allclasses_names"]
     assert load_gbu(birds.write(tmp_path / "BIRDS")).labels.tolist() == birds.labels
 
 
-def test_flowers_have_neither_names_nor_original_attributes_nor_lists(birds: Any, tmp_path: Path) -> None:
+def test_a_folder_without_class_names_and_lists(birds: Any, tmp_path: Path) -> None:
     for key in ("original_att", "allclasses_names", "train_loc", "val_loc"):
         del birds.splits[key]
     del birds.features["image_files"]
@@ -246,21 +240,19 @@ def test_flowers_have_neither_names_nor_original_attributes_nor_lists(birds: Any
     assert data.validation == ()
 
 
-def test_a_class_list_in_another_encoding_is_named(birds: Any, tmp_path: Path) -> None:
+def test_a_class_list_that_is_not_utf8_is_named(birds: Any, tmp_path: Path) -> None:
     folder = birds.write(tmp_path / "BIRDS")
     (folder / "allclasses.txt").write_text("\n".join(birds.texts["allclasses"]), "latin-1")
     with pytest.raises(DataError, match=r"allclasses\.txt"):
         load_gbu(folder)
 
 
-# What is broken
+# Damaged and inconsistent files
 
 
 @pytest.mark.parametrize("part_kept", [0.0, 0.02, 0.5, 0.99])
 @pytest.mark.parametrize("file", ["res101", "att_splits"])
-def test_a_file_cut_short_is_named_and_what_to_do_said(
-    either_version: Any, tmp_path: Path, file: str, part_kept: float
-) -> None:
+def test_a_truncated_file_is_named_with_a_remedy(either_version: Any, tmp_path: Path, file: str, part_kept: float) -> None:
     path = either_version.write(tmp_path / "BIRDS") / f"{file}.mat"
     content = path.read_bytes()
     path.write_bytes(content[: int(part_kept * len(content))])
@@ -268,14 +260,14 @@ def test_a_file_cut_short_is_named_and_what_to_do_said(
         load_gbu(path.parent)
 
 
-def test_a_file_that_is_no_matlab_file_is_named(birds: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_not_matlab_is_named(birds: Any, tmp_path: Path) -> None:
     folder = birds.write(tmp_path / "BIRDS")
     (folder / "res101.mat").write_text("<html>404: not found, says the server instead of the file</html>" * 9)
     with pytest.raises(DataError, match=r"res101\.mat cannot be read as a MATLAB file"):
         load_gbu(folder)
 
 
-def test_a_mended_file_is_read_again(birds: Any, tmp_path: Path) -> None:
+def test_a_replaced_file_is_read_again(birds: Any, tmp_path: Path) -> None:
     path = birds.write(tmp_path / "BIRDS") / "res101.mat"
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
@@ -285,7 +277,7 @@ def test_a_mended_file_is_read_again(birds: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_gbu(path.parent).features, birds.X)
 
 
-def test_v7_3_without_h5py_says_what_to_install(
+def test_v7_3_without_h5py_names_the_package(
     birds: Any, tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     birds.v7_3 = {"res101"}
@@ -295,7 +287,7 @@ def test_v7_3_without_h5py_says_what_to_install(
         load_gbu(folder)
 
 
-def test_v7_3_texts_are_utf_16(birds: Any, cell_array: Callable[..., Any], tmp_path: Path) -> None:
+def test_v7_3_strings_are_utf_16(birds: Any, cell_array: Callable[..., Any], tmp_path: Path) -> None:
     names = ["Owl \N{OWL}", *birds.texts["allclasses"][1:]]
     birds.v7_3 = {"att_splits"}
     birds.splits["allclasses_names"] = cell_array(names)
@@ -304,14 +296,14 @@ def test_v7_3_texts_are_utf_16(birds: Any, cell_array: Callable[..., Any], tmp_p
 
 
 @pytest.mark.parametrize(("wrong", "found"), [(0, "0 to 8"), (9, "1 to 9")])
-def test_labels_outside_the_class_list_are_refused(birds: Any, tmp_path: Path, wrong: int, found: str) -> None:
+def test_labels_out_of_range_raise(birds: Any, tmp_path: Path, wrong: int, found: str) -> None:
     birds.features["labels"][birds.labels.index("009.Wren+tit")] = wrong
     with pytest.raises(DataError, match=rf"res101\.mat: labels must run from 1 to 8.*found {found}"):
         load_gbu(birds.write(tmp_path / "BIRDS"))
 
 
 @pytest.mark.parametrize("wrong", [1.5, np.nan])
-def test_labels_that_are_no_whole_numbers_are_refused(birds: Any, tmp_path: Path, wrong: float) -> None:
+def test_fractional_labels_raise(birds: Any, tmp_path: Path, wrong: float) -> None:
     birds.features["labels"][3] = wrong
     with pytest.raises(DataError, match=r"res101\.mat: labels"):
         load_gbu(birds.write(tmp_path / "BIRDS"))
@@ -319,19 +311,19 @@ def test_labels_that_are_no_whole_numbers_are_refused(birds: Any, tmp_path: Path
 
 @pytest.mark.parametrize(("wrong", "found"), [(0, "found 0 to"), (49, "to 49")])
 @pytest.mark.parametrize("part", ["trainval_loc", "test_seen_loc", "test_unseen_loc", "train_loc", "val_loc"])
-def test_indices_outside_the_images_are_refused(birds: Any, tmp_path: Path, part: str, wrong: int, found: str) -> None:
+def test_split_indices_out_of_range_raise(birds: Any, tmp_path: Path, part: str, wrong: int, found: str) -> None:
     birds.splits[part][1] = wrong
     with pytest.raises(DataError, match=rf"att_splits\.mat: {part} must hold indices from 1 to 48.*{found}"):
         load_gbu(birds.write(tmp_path / "BIRDS"))
 
 
-def test_features_and_labels_must_be_as_many(birds: Any, tmp_path: Path) -> None:
+def test_different_numbers_of_features_and_labels_raise(birds: Any, tmp_path: Path) -> None:
     birds.features["features"] = birds.X[:-1].T
     with pytest.raises(DataError, match="47 feature rows but 48 labels"):
         load_gbu(birds.write(tmp_path / "BIRDS"))
 
 
-def test_vectors_and_class_names_must_be_as_many(birds: Any, tmp_path: Path) -> None:
+def test_different_numbers_of_vectors_and_class_names_raise(birds: Any, tmp_path: Path) -> None:
     birds.splits["att"] = birds.splits["att"][:, :-1]
     with pytest.raises(DataError, match="'att' must have one row for each of the 8 labels"):
         load_gbu(birds.write(tmp_path / "BIRDS"))
@@ -340,7 +332,7 @@ def test_vectors_and_class_names_must_be_as_many(birds: Any, tmp_path: Path) -> 
 # Validation classes
 
 
-def test_validation_classes_come_from_the_split_file_then_from_the_lists(birds: Any, tmp_path: Path) -> None:
+def test_validation_classes_come_from_the_split_file_and_the_class_lists(birds: Any, tmp_path: Path) -> None:
     splits = birds.splits
     splits["train_loc"], splits["val_loc"] = splits["val_loc"], splits["train_loc"]
     data = load_gbu(birds.write(tmp_path / "BIRDS"))
@@ -352,13 +344,13 @@ def test_validation_classes_come_from_the_split_file_then_from_the_lists(birds: 
     ]
 
 
-def test_the_same_validation_classes_count_once(birds: Any, tmp_path: Path) -> None:
-    data = load_gbu(birds.write(tmp_path / "BIRDS"))  # train_loc and val_loc are of the classes in list 1
+def test_duplicate_validation_classes_are_dropped(birds: Any, tmp_path: Path) -> None:
+    data = load_gbu(birds.write(tmp_path / "BIRDS"))  # train_loc and val_loc have the classes of list 1
     assert [named(pair)[1] for pair in data.validation] == [{"002.Auk", "004.Gull"}, {"009.Wren+tit", "001.Crow"}]
 
 
 @pytest.mark.parametrize("missing", [["train_loc"], ["val_loc"], ["train_loc", "val_loc"]])
-def test_validation_classes_come_from_the_lists_alone(birds: Any, tmp_path: Path, missing: list[str]) -> None:
+def test_validation_classes_come_from_the_class_lists(birds: Any, tmp_path: Path, missing: list[str]) -> None:
     birds.texts |= {"trainclasses1": birds.texts["trainclasses2"], "valclasses1": birds.texts["valclasses2"]}
     for key in missing:
         del birds.splits[key]
@@ -375,13 +367,13 @@ def test_validation_classes_come_from_the_lists_alone(birds: Any, tmp_path: Path
     [("trainclasses2", "008.Swift"), ("valclasses2", "008.Swift"), ("valclasses2", "Dodo"), ("valclasses2", "005.Owl")],
     ids=["unseen in training", "unseen in validation", "unknown", "on both sides"],
 )
-def test_a_list_that_cannot_be_validated_on_is_left_out(birds: Any, tmp_path: Path, list_name: str, line: str) -> None:
+def test_invalid_class_lists_are_ignored(birds: Any, tmp_path: Path, list_name: str, line: str) -> None:
     birds.texts[list_name].append(line)
     data = load_gbu(birds.write(tmp_path / "BIRDS"))
     assert [named(pair)[1] for pair in data.validation] == [{"002.Auk", "004.Gull"}]
 
 
-def test_folds_are_of_the_listed_classes_and_of_training_images(birds: Any, tmp_path: Path) -> None:
+def test_folds_use_the_listed_classes_and_training_images_only(birds: Any, tmp_path: Path) -> None:
     data = load_gbu(birds.write(tmp_path / "BIRDS"))
     fold = data.validation_folds(1)[0]
     assert set(fold.seen) == set(birds.texts["trainclasses1"])
@@ -390,7 +382,7 @@ def test_folds_are_of_the_listed_classes_and_of_training_images(birds: Any, tmp_
     assert sorted(rows) == sorted(birds.parts["trainval"])
 
 
-def test_a_benchmark_folder_is_known_by_its_split_file(birds: Any, tmp_path: Path) -> None:
+def test_is_gbu_folder_looks_for_a_split_file(birds: Any, tmp_path: Path) -> None:
     assert is_gbu_folder(birds.write(tmp_path / "BIRDS"))
     assert not is_gbu_folder(tmp_path)
     assert not is_gbu_folder(tmp_path / "BIRDS" / "att_splits.mat")

@@ -1,4 +1,4 @@
-"""Every kind of image file becomes upright 8-bit RGB, or says in few words why not."""
+"""Every supported image file is decoded to upright 8-bit RGB; other files raise an error with the reason."""
 
 import io
 import os
@@ -20,10 +20,10 @@ RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 
 
 def corners() -> Image.Image:
-    """Red, green / blue, white: 8 wide, 4 high, so that any turn or flip shows."""
+    """Red, green / blue, white: 8 wide, 4 high, so that every rotation or flip is visible."""
     image = Image.new("RGB", (8, 4))
-    for place, colour in zip(((0, 0), (4, 0), (0, 2), (4, 2)), (RED, GREEN, BLUE, WHITE), strict=True):
-        image.paste(colour, (*place, place[0] + 4, place[1] + 2))
+    for corner, colour in zip(((0, 0), (4, 0), (0, 2), (4, 2)), (RED, GREEN, BLUE, WHITE), strict=True):
+        image.paste(colour, (*corner, corner[0] + 4, corner[1] + 2))
     return image
 
 
@@ -50,9 +50,9 @@ def reason(source: Path | bytes) -> str:
     return caught.value.reason
 
 
-# -- kinds of images -----------------------------------------------------------------------------------------------------
+# -- image formats -------------------------------------------------------------------------------------------------------
 
-STORED = {  # orientation -> how a camera held so stores the scene (EXIF 2.3, tag 274)
+STORED = {  # orientation -> transposition in the stored image (EXIF 2.3, tag 274)
     1: lambda scene: scene,
     2: lambda scene: scene[:, ::-1],
     3: lambda scene: scene[::-1, ::-1],
@@ -66,7 +66,7 @@ STORED = {  # orientation -> how a camera held so stores the scene (EXIF 2.3, ta
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP"])
 @pytest.mark.parametrize("orientation", STORED)
-def test_photos_are_upright_however_the_camera_was_held(orientation: int, kind: str) -> None:
+def test_exif_orientation_is_applied(orientation: int, kind: str) -> None:
     scene = np.asarray(corners())
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -75,9 +75,9 @@ def test_photos_are_upright_however_the_camera_was_held(orientation: int, kind: 
     np.testing.assert_array_equal(np.asarray(read_photo(content(stored, kind, exif=exif, **options))), scene)
 
 
-def test_spoilt_exif_data_do_not_spoil_the_photo() -> None:
-    spoilt = content(corners(), "JPEG", quality=100, exif=b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\xff\xff\x01\x12")
-    assert read_photo(spoilt).size == (8, 4)
+def test_damaged_exif_data_are_ignored() -> None:
+    damaged = content(corners(), "JPEG", quality=100, exif=b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\xff\xff\x01\x12")
+    assert read_photo(damaged).size == (8, 4)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_spoilt_exif_data_do_not_spoil_the_photo() -> None:
     [
         (Image.new("L", (3, 2), 200), "PNG", (200, 200, 200)),
         (Image.new("1", (3, 2), 1), "PNG", WHITE),
-        (Image.new("LA", (3, 2), (100, 0)), "PNG", WHITE),  # wholly transparent: the paper shows
+        (Image.new("LA", (3, 2), (100, 0)), "PNG", WHITE),  # fully transparent: white
         (Image.new("RGBA", (3, 2), (0, 0, 255, 255)), "PNG", BLUE),
-        (Image.new("RGBA", (3, 2), (0, 0, 0, 51)), "PNG", (204, 204, 204)),  # a fifth of black on white
+        (Image.new("RGBA", (3, 2), (0, 0, 0, 51)), "PNG", (204, 204, 204)),  # 20 % black on white
         (Image.new("RGBA", (3, 2), (255, 0, 0, 0)), "WEBP", WHITE),
         (Image.new("RGB", (3, 2), RED), "BMP", RED),
     ],
@@ -99,7 +99,7 @@ def test_grey_and_transparent_images(image: Image.Image, kind: str, expected: tu
     assert photo.getpixel((1, 1)) == expected
 
 
-def test_a_palette_with_a_transparent_colour_is_laid_on_white() -> None:
+def test_a_transparent_palette_colour_becomes_white() -> None:
     image = Image.new("P", (2, 1))
     image.putpalette([*RED, *BLUE])
     image.putpixel((1, 0), 1)
@@ -107,13 +107,13 @@ def test_a_palette_with_a_transparent_colour_is_laid_on_white() -> None:
     assert [photo.getpixel((x, 0)) for x in (0, 1)] == [WHITE, BLUE]
 
 
-def test_a_cmyk_jpeg_has_its_colours() -> None:
+def test_a_cmyk_jpeg_keeps_its_colours() -> None:
     photo = read_photo(content(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG", quality=100))
-    assert np.abs(np.asarray(photo).astype(int) - RED).max() < 6  # full magenta and yellow are red
+    assert np.abs(np.asarray(photo).astype(int) - RED).max() < 6  # magenta and yellow give red
 
 
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "TIFF"])
-def test_an_animation_is_its_first_frame(kind: str) -> None:
+def test_the_first_frame_of_an_animation_is_used(kind: str) -> None:
     frames = [Image.new("RGB", (8, 8), colour) for colour in (RED, GREEN, BLUE)]
     options = {"lossless": True} if kind == "WEBP" else {}
     animated = content(frames[0], kind, save_all=True, append_images=frames[1:], **options)
@@ -130,10 +130,10 @@ def test_sixteen_bits_are_scaled_and_not_clipped() -> None:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([0.0, 0.2, 1.0], [0, 51, 255]),  # fractions of one
+        ([0.0, 0.2, 1.0], [0, 51, 255]),  # white is 1
         ([0.0, 51.0, 255.0], [0, 51, 255]),
         ([0.0, 13107.0, 65535.0], [0, 51, 255]),
-        ([-1.0, 0.0, 4.0], [0, 51, 255]),  # neither: from the darkest to the brightest
+        ([-1.0, 0.0, 4.0], [0, 51, 255]),  # out of range: from minimum to maximum
         ([np.nan, 0.2, 1.0], [0, 51, 255]),
     ],
 )
@@ -142,7 +142,7 @@ def test_floating_point_greyscale_is_scaled(values: list[float], expected: list[
     assert np.asarray(photo)[0, :, 0].tolist() == expected
 
 
-# -- what cannot be used -------------------------------------------------------------------------------------------------
+# -- unusable photos ------------------------------------------------------------------------------------------------------
 
 
 def noise() -> Image.Image:
@@ -151,15 +151,15 @@ def noise() -> Image.Image:
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP"])
 @pytest.mark.parametrize("part", [0.3, 0.7, 0.95])
-def test_a_file_cut_short_is_refused(kind: str, part: float) -> None:
+def test_a_truncated_photo_raises(kind: str, part: float) -> None:
     whole = content(noise(), kind)
     read_photo(whole)
-    said = reason(whole[: int(part * len(whole))])
-    assert "truncated" in said or "damaged" in said or "header" in said
+    message = reason(whole[: int(part * len(whole))])
+    assert "truncated" in message or "damaged" in message or "header" in message
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda path: path.write_bytes(b""), "the file is empty"),
         (lambda path: path.write_text("not a photo at all"), "not an image"),
@@ -170,27 +170,27 @@ def test_a_file_cut_short_is_refused(kind: str, part: float) -> None:
     ],
     ids=["empty", "text", "folder", "missing", "pipe", "link to itself"],
 )
-def test_what_is_no_photo_says_so(tmp_path: Path, make: Callable[[Path], object], said: str) -> None:
+def test_files_that_are_not_photos_raise(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
     path = tmp_path / "photo.jpg"
     make(path)
-    assert said in reason(path)
+    assert message in reason(path)
     with pytest.raises(PhotoError, match=r"photo\.jpg: "):
         read_photo(path)
 
 
-def test_a_bomb_is_known_by_its_header_before_it_is_decoded() -> None:
-    assert "too many pixels" in reason(png(60_000, 60_000, 8, 2, b""))  # 10 GB of pixels that were never there
-    assert "12,000 x 10,000" in reason(png(12_000, 10_000, 8, 0, b""))  # where Pillow itself would only warn
+def test_too_many_pixels_are_detected_from_the_header() -> None:
+    assert "too many pixels" in reason(png(60_000, 60_000, 8, 2, b""))  # the header announces 10 GB of pixels
+    assert "12,000 x 10,000" in reason(png(12_000, 10_000, 8, 0, b""))  # here Pillow itself only warns
     with pytest.raises(PhotoError, match=r"too many pixels \(20 x 10\)"):
         read_photo(content(Image.new("L", (20, 10)), "PNG"), most_pixels=199)
     assert read_photo(content(Image.new("L", (20, 10)), "PNG"), most_pixels=200).size == (20, 10)
 
 
-def test_a_postscript_file_is_never_run() -> None:
+def test_a_postscript_file_is_never_executed() -> None:
     assert "not an image" in reason(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
 
 
-def test_pillows_warnings_stay_inside_and_filters_are_as_before() -> None:
+def test_pillow_warnings_are_suppressed_and_filters_restored() -> None:
     large = png(10_000, 9_900, 1, 0, bytes(9_900 * 1_251))  # 99 million pixels: Pillow warns from 89 million on
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -201,4 +201,6 @@ def test_pillows_warnings_stay_inside_and_filters_are_as_before() -> None:
         assert not seen
         assert list(warnings.filters) == before
         Image.open(io.BytesIO(large)).close()
-        assert [each.category for each in seen] == [Image.DecompressionBombWarning]  # others hear Pillow as ever
+        assert [each.category for each in seen] == [
+            Image.DecompressionBombWarning
+        ]  # other code still receives Pillow's warnings

@@ -1,4 +1,4 @@
-"""Photos are found in folders and tables, always in one order, with labels and splits that never change."""
+"""Lists of photos from folders and tables: order, labels and splits are reproducible."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def touch(folder: Path, *names: str) -> None:
         path.write_bytes(b"")
 
 
-def test_folders_are_classes(tmp_path: Path) -> None:
+def test_folder_names_are_labels(tmp_path: Path) -> None:
     touch(tmp_path, "zebra/2.JPG", "zebra/1.png", "okapi/deep/er/3.webp", "okapi/notes.txt", ".git/x.jpg", "okapi/.hidden.jpg")
     photos = list_photos(tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in photos.paths] == [
@@ -36,7 +36,7 @@ def test_a_flat_folder_and_one_photo_have_no_labels(tmp_path: Path) -> None:
     assert list_photos(tmp_path / "a.jpg").paths == (tmp_path / "a.jpg",)
 
 
-def test_seen_and_unseen_folders_give_splits(tmp_path: Path) -> None:
+def test_seen_and_unseen_folders_define_the_splits(tmp_path: Path) -> None:
     for folder in (tmp_path / "here", tmp_path / "elsewhere"):
         touch(folder, *(f"seen/{name}/{k}.jpg" for name in ("cat", "dog") for k in range(20)), "unseen/okapi/1.jpg")
         touch(folder, "seen/single/1.jpg", "classes.csv")
@@ -49,21 +49,21 @@ def test_seen_and_unseen_folders_give_splits(tmp_path: Path) -> None:
         ("cat", "test_seen"): 4,
         ("dog", "train"): 16,
         ("dog", "test_seen"): 4,
-        ("single", "train"): 1,  # a class must keep a photo to be trained on
+        ("single", "train"): 1,  # a class keeps at least one training photo
         ("okapi", "test_unseen"): 1,
     }
     assert list_photos(tmp_path / "elsewhere").splits == photos.splits
     held = [path.name for path, split in zip(photos.paths, photos.splits or (), strict=True) if split == "test_seen"]
-    assert held[:4] != held[4:]  # drawn by name, not the same places of every class
+    assert held[:4] != held[4:]  # selected by a hash, not by position
 
 
-def test_a_class_both_seen_and_unseen_is_refused(tmp_path: Path) -> None:
+def test_a_class_in_both_seen_and_unseen_raises(tmp_path: Path) -> None:
     touch(tmp_path, "seen/cat/1.jpg", "unseen/cat/2.jpg")
-    with pytest.raises(DataError, match="'cat' is a class both of seen and of unseen"):
+    with pytest.raises(DataError, match="'cat' is in both seen and unseen"):
         list_photos(tmp_path)
 
 
-def test_a_table_lists_photos_beside_it(tmp_path: Path) -> None:
+def test_paths_in_a_csv_are_relative_to_it(tmp_path: Path) -> None:
     table = tmp_path / "photos.csv"
     table.write_text("﻿path,class,split\nb.jpg,007,train\nsub/a.jpg,okapi,test_unseen\n/x/c.png,007,test_seen\n", "utf-8")
     photos = list_photos(table)
@@ -75,24 +75,24 @@ def test_a_table_lists_photos_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("file,label\na.jpg,cat\n", "no column 'path'.*file, label"),
         ("path,label\na.jpg,cat\nb.jpg,\n", "line 3: 'label' is empty"),
         ("path,split\na.jpg,test\n", "train, test_seen, test_unseen; found 'test'"),
-        ("path,label\n", "nothing below its heading"),
+        ("path,label\n", "no rows below the header"),
         ("", "no column 'path'"),
         ("path,label\na.jpg\n", "line 2: 'label' is empty"),
     ],
 )
-def test_a_table_that_cannot_be_meant_says_what_was_found(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_csv_raises(tmp_path: Path, text: str, message: str) -> None:
     table = tmp_path / "photos.csv"
     table.write_text(text)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         list_photos(table)
 
 
-def test_links_in_a_circle_do_not_hang(tmp_path: Path) -> None:
+def test_cyclic_links_terminate(tmp_path: Path) -> None:
     touch(tmp_path, "cat/1.jpg", "cat/more/2.jpg", "dog/3.jpg")
     (tmp_path / "cat/more/up").symlink_to(tmp_path / "cat")
     (tmp_path / "cat/top").symlink_to(tmp_path)
@@ -102,8 +102,8 @@ def test_links_in_a_circle_do_not_hang(tmp_path: Path) -> None:
     assert photos.labels == ("cat", "cat", "dog")
 
 
-def test_what_holds_no_photos_says_what_it_holds(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nothing of that name"):
+def test_error_without_photos_names_what_was_found(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file or folder"):
         list_photos(tmp_path / "nowhere")
     with pytest.raises(DataError, match="found nothing"):
         list_photos(tmp_path)
@@ -113,11 +113,11 @@ def test_what_holds_no_photos_says_what_it_holds(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"got 'notes\.txt'"):
         list_photos(tmp_path / "notes.txt")
     touch(tmp_path, "a.HEIC")
-    with pytest.raises(DataError, match=r"1 images of kinds that are not read \(\.heic\)"):
+    with pytest.raises(DataError, match=r"1 images of unsupported formats \(\.heic\)"):
         list_photos(tmp_path)
 
 
-def test_photos_beside_folders_of_classes_are_not_passed_over_in_silence(tmp_path: Path) -> None:
+def test_photos_beside_class_folders_raise(tmp_path: Path) -> None:
     touch(tmp_path, "cat/1.jpg", "stray.jpg")
-    with pytest.raises(DataError, match=r"1 photos beside 1 folders of classes \('stray\.jpg'"):
+    with pytest.raises(DataError, match=r"1 photos \(such as 'stray\.jpg'\) beside 1 folders of classes"):
         list_photos(tmp_path)

@@ -1,4 +1,4 @@
-"""Features read from Parquet piece by piece: the same rows as read at once, in any order, in little memory."""
+"""Parquet files read in blocks: the rows equal the loaded table, in any order, with limited memory."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return tmp_path / "features.parquet"
 
 
-def test_the_rows_are_those_read_at_once(path: Path) -> None:
+def test_streamed_rows_equal_the_loaded_table(path: Path) -> None:
     features, names = open_features(path)
     whole, their_names = load_features(path)
     np.testing.assert_array_equal(whole, X)
@@ -49,22 +49,22 @@ def test_the_rows_are_those_read_at_once(path: Path) -> None:
             assert names[start : start + 130].tolist() == NAMES[start : start + 130]
 
 
-def test_slices_may_come_in_any_order(path: Path) -> None:
+def test_slices_in_any_order(path: Path) -> None:
     features, _ = open_features(path)
     for part in (slice(0, 5), slice(0, 5), slice(990, 2000), slice(400, 700), slice(3, 3), slice(0, ROWS), slice(ROWS, ROWS)):
         np.testing.assert_array_equal(features[part], X[part])
-    with pytest.raises(IndexError, match="one after the other"):
+    with pytest.raises(IndexError, match="in order, with step 1; got step 2"):
         features[::2]
 
 
-def test_no_more_is_kept_than_was_asked_for(path: Path) -> None:
+def test_memory_is_limited_to_the_requested_rows(path: Path) -> None:
     features, _ = open_features(path)
     for start in range(0, ROWS, 100):
         features[start : start + 100]
         assert len(features._block) <= 100 + 64
 
 
-def test_other_files_are_read_as_before(tmp_path: Path) -> None:
+def test_formats_other_than_parquet_are_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
     assert isinstance(open_features(tmp_path / "x.npy")[0], np.memmap)
 
@@ -78,13 +78,13 @@ def test_other_files_are_read_as_before(tmp_path: Path) -> None:
         ({"features": [[1.0]] * 4096 + [[1.0, 2.0]] * 9}, r"must be of one length; found \(1,\) and \(2,\)"),
     ],
 )
-def test_what_cannot_be_read_is_named(table: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named(table: dict[str, Any], message: str, tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table(table), tmp_path / "features.parquet")
     with pytest.raises(DataError, match=message):
         open_features(tmp_path / "features.parquet")[0][:5000]
 
 
-def test_a_file_without_rows_and_one_that_is_broken(tmp_path: Path) -> None:
+def test_empty_and_damaged_files_raise(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"x": pyarrow.array([], pyarrow.float32())}), tmp_path / "empty.parquet")
     assert len(open_features(tmp_path / "empty.parquet")[0]) == 0
     (tmp_path / "broken.parquet").write_text("no")

@@ -1,4 +1,4 @@
-"""Synthetic worlds: the same seed makes the same bits, the splits are right, and ``private`` makes them harder."""
+"""Synthetic features: reproducible, with the right splits, and harder with a larger ``private`` offset."""
 
 import signal
 from dataclasses import replace
@@ -14,7 +14,7 @@ SMALL = World(n_seen=12, n_unseen=5, n_attributes=8, n_features=20, images_per_c
 
 
 def linear_zero_shot_accuracy(data: ZeroShotDataset) -> float:
-    """Of least squares from attributes to class means, the unseen images going to the nearest predicted mean."""
+    """Accuracy on unseen classes of the nearest class mean, predicted from attributes by least squares."""
     means = np.array([data.train.X[data.train.y == label].mean(axis=0) for label in data.seen])
     seen = np.c_[data.classes.vectors_of(data.seen), np.ones(len(data.seen))]
     unseen = np.c_[data.classes.vectors_of(data.unseen), np.ones(len(data.unseen))]
@@ -28,17 +28,17 @@ def bits(data: ZeroShotDataset) -> list[bytes]:
     return [array.tobytes() for array in arrays] + [data.labels.astype(str).tobytes()]
 
 
-def test_the_same_seed_makes_the_same_bits() -> None:
+def test_the_same_seed_gives_identical_data() -> None:
     assert bits(make_world(SMALL)) == bits(make_world(SMALL))
 
 
-def test_another_seed_makes_another_world() -> None:
+def test_another_seed_gives_other_data() -> None:
     one, other = bits(make_world(SMALL)), bits(make_world(replace(SMALL, seed=5)))
     assert one[0] != other[0]
     assert one[1] != other[1]
 
 
-def test_the_splits_are_as_the_world_says() -> None:
+def test_splits_match_the_parameters() -> None:
     data = make_world(SMALL)
     assert data.features.shape == (17 * 11, 20)
     assert (len(data.seen), len(data.unseen)) == (12, 5)
@@ -50,7 +50,7 @@ def test_the_splits_are_as_the_world_says() -> None:
     assert sorted(rows) == list(range(17 * 11))
 
 
-def test_unseen_classes_are_not_the_last_of_the_table() -> None:
+def test_unseen_classes_are_spread_over_the_table() -> None:
     data = make_world(SMALL)
     assert set(data.unseen) != set(data.classes.labels[-5:])
 
@@ -64,12 +64,12 @@ def test_attributes_are_distinct_and_never_empty(n_attributes: int) -> None:
     assert vectors.any(axis=1).all()
 
 
-def test_attributes_may_be_as_few_as_can_tell_the_classes_apart() -> None:
+def test_smallest_possible_number_of_attributes() -> None:
     vectors = make_world(World(n_seen=5, n_unseen=2, n_attributes=3)).classes.vectors
-    assert len({tuple(vector) for vector in vectors}) == 7  # all combinations of three but the empty one
+    assert len({tuple(vector) for vector in vectors}) == 7  # all non-empty combinations of three
 
 
-def test_features_are_like_those_of_a_rectified_backbone() -> None:
+def test_features_are_rectified() -> None:
     features = make_world(SMALL).features
     assert features.dtype == np.float32
     assert features.min() == 0
@@ -77,7 +77,7 @@ def test_features_are_like_those_of_a_rectified_backbone() -> None:
 
 
 @pytest.mark.parametrize("knob", ["private", "noise"])
-def test_a_world_with_more_of_what_no_attribute_tells_is_harder(knob: str) -> None:
+def test_a_larger_private_offset_is_harder(knob: str) -> None:
     worlds = [World(n_seen=40, n_unseen=10, n_features=32, n_attributes=12, images_per_class=20, seed=s) for s in range(4)]
     accuracy = [
         np.mean([linear_zero_shot_accuracy(make_world(replace(world, **{knob: amount}))) for world in worlds])
@@ -86,12 +86,12 @@ def test_a_world_with_more_of_what_no_attribute_tells_is_harder(knob: str) -> No
     assert accuracy[0] > accuracy[1] + 0.05 > accuracy[2] + 0.1
 
 
-def test_unseen_classes_can_be_recognised_where_nothing_is_private() -> None:
+def test_unseen_classes_are_recognised_without_private_offset() -> None:
     world = World(n_seen=40, n_unseen=10, n_features=32, n_attributes=12, images_per_class=20, private=0.0, noise=0.5)
     assert linear_zero_shot_accuracy(make_world(world)) > 0.5  # chance is 0.1
 
 
-def test_more_classes_than_combinations_of_attributes_are_refused() -> None:
+def test_more_classes_than_attribute_combinations_raise() -> None:
     def too_long(*_: object) -> None:
         raise TimeoutError("it goes on for ever")
 
@@ -99,7 +99,7 @@ def test_more_classes_than_combinations_of_attributes_are_refused() -> None:
     signal.setitimer(signal.ITIMER_REAL, 1.0)
     try:
         with pytest.raises(SightUnseenError, match="attributes"):
-            make_world(World(n_seen=6, n_unseen=2, n_attributes=3))  # 7 combinations that are not empty
+            make_world(World(n_seen=6, n_unseen=2, n_attributes=3))  # there are 7 non-empty combinations
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

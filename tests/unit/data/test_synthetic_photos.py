@@ -1,4 +1,4 @@
-"""Drawn worlds: what the folders hold is what the table says, and the pictures show it."""
+"""Synthetic photos: folders match the class table, and photos show the attributes of their class."""
 
 import csv
 from collections import Counter
@@ -20,7 +20,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def painted(seed: int = 0, **changed: str) -> np.ndarray:
-    """The pixels (h, w, 3) of a thing, by default one large plain red circle on white."""
+    """Pixels (h, w, 3) of a photo, by default one large plain red circle on white."""
     plain = {"shape": "circle", "colour": "red", "pattern": "plain", "number": "one", "size": "large", "background": "white"}
     return np.asarray(paint(Thing(**{**plain, **changed}), np.random.default_rng(seed), 96)).astype(float)
 
@@ -29,23 +29,23 @@ def red(pixels: np.ndarray) -> int:
     return int(((pixels[..., 0] > 100) & (pixels[..., 0] > 2 * pixels[..., 1]) & (pixels[..., 0] > 2 * pixels[..., 2])).sum())
 
 
-def test_the_same_seed_draws_the_same_bytes_and_another_does_not(tmp_path: Path) -> None:
+def test_photos_are_reproducible_and_depend_on_the_seed(tmp_path: Path) -> None:
     for name, seed in (("one", 5), ("same", 5), ("other", 6)):
         draw_world(tmp_path / name, n_classes=24, photos_per_class=1, size=32, seed=seed)
     one = contents(tmp_path / "one")
-    assert len(one) == 24 + 2  # a photo a class, the table and the note
+    assert len(one) == 24 + 2  # one photo per class, the table and the note
     assert contents(tmp_path / "same") == one
     assert contents(tmp_path / "other") != one
 
 
-def test_more_photos_or_classes_leave_the_first_as_they_are(tmp_path: Path) -> None:
+def test_more_photos_or_classes_do_not_change_the_first_ones(tmp_path: Path) -> None:
     draw_world(tmp_path / "few", n_classes=24, photos_per_class=1, size=32)
     draw_world(tmp_path / "more", n_classes=24, photos_per_class=2, size=32)
     assert contents(tmp_path / "few").items() <= contents(tmp_path / "more").items()
     assert choose_things(72)[:24] == choose_things(24)
 
 
-def test_folders_and_table_agree(tmp_path: Path) -> None:
+def test_folders_match_the_class_table(tmp_path: Path) -> None:
     world = draw_world(tmp_path / "world", n_classes=24, photos_per_class=5, size=32)
     photos = list_photos(tmp_path / "world")
     assert photos.labels is not None
@@ -57,15 +57,15 @@ def test_folders_and_table_agree(tmp_path: Path) -> None:
     assert table.attribute_names == world.table.attribute_names
     with open(tmp_path / "world" / "classes.csv", newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            said = {name.partition(": ")[2] for name in row if row[name] == "1"}
+            values = {name.partition(": ")[2] for name in row if row[name] == "1"}
             words = row["description"].split()
-            assert set(row["class"].split("-")) <= said
-            assert all(any(word.startswith(value) for word in words) for value in said), row
+            assert set(row["class"].split("-")) <= values
+            assert all(any(word.startswith(value) for word in words) for value in values), row
 
 
 @pytest.mark.parametrize("n_classes", [24, 72, 168])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_every_value_is_seen_several_times_and_unseen_combinations_are_new(n_classes: int, seed: int) -> None:
+def test_attribute_values_are_balanced_and_unseen_combinations_are_new(n_classes: int, seed: int) -> None:
     things = choose_things(n_classes, seed)
     seen, unseen = things[: n_classes - n_classes // 6], things[n_classes - n_classes // 6 :]
     times = Counter(value for thing in seen for value in thing.attributes)
@@ -78,18 +78,18 @@ def test_every_value_is_seen_several_times_and_unseen_combinations_are_new(n_cla
     assert len({thing.name for thing in things}) == n_classes
 
 
-def test_the_demo_has_at_least_sixty_classes_twelve_of_them_unseen(tmp_path: Path) -> None:
+def test_default_has_72_classes_of_which_12_are_unseen(tmp_path: Path) -> None:
     world = draw_world(tmp_path / "world", photos_per_class=1, size=16)
     assert (len(world.seen), len(world.unseen)) == (60, 12)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_red_thing_is_red_and_a_blue_one_is_not(shape: str) -> None:
+def test_photos_have_the_colour_of_their_class(shape: str) -> None:
     assert red(painted(shape=shape)) > 200
     assert red(painted(shape=shape, colour="blue")) < 20
 
 
-def test_size_number_and_pattern_can_be_counted() -> None:
+def test_photos_have_the_size_number_and_pattern_of_their_class() -> None:
     def mean(**changed: str) -> float:
         return float(np.mean([red(painted(seed, **changed)) for seed in range(20)]))
 
@@ -103,7 +103,7 @@ def test_size_number_and_pattern_can_be_counted() -> None:
     assert mean(shape="ring") < 0.8 * one  # it has a hole
 
 
-def test_backgrounds_differ_and_no_two_photos_are_alike() -> None:
+def test_backgrounds_and_photos_differ() -> None:
     light = {name: painted(background=name).mean() for name in ("white", "black", "brick", "wooden")}
     assert light["black"] < light["brick"] < light["white"]
     wood = painted(background="wooden").mean(axis=(0, 1))
@@ -111,13 +111,13 @@ def test_backgrounds_differ_and_no_two_photos_are_alike() -> None:
     assert not np.array_equal(painted(0), painted(1))
 
 
-def test_photos_have_the_size_asked_for(tmp_path: Path) -> None:
+def test_photos_have_the_requested_size(tmp_path: Path) -> None:
     draw_world(tmp_path / "world", n_classes=24, photos_per_class=1, size=40)
     with Image.open(next((tmp_path / "world" / "seen").rglob("*.jpg"))) as photo:
         assert (photo.size, photo.mode) == ((40, 40), "RGB")
 
 
-def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
+def test_an_existing_folder_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "README.txt").write_text("mine")
     with pytest.raises(StorageError, match="exists"):
         draw_world(tmp_path, n_classes=24)
@@ -126,6 +126,6 @@ def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n_classes", [23, 169])
-def test_too_few_or_too_many_classes_are_refused(n_classes: int) -> None:
+def test_too_few_or_too_many_classes_raise(n_classes: int) -> None:
     with pytest.raises(SettingsError, match="24 to 168"):
         choose_things(n_classes)

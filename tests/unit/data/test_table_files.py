@@ -1,4 +1,4 @@
-"""One's own data as tables: every format says the same, every mistake is named, nothing is ever unpickled."""
+"""Table files: all formats give the same data, errors name the fault, and pickles are never loaded."""
 
 import csv
 import hashlib
@@ -27,7 +27,7 @@ Columns = dict[str, Any]
 
 
 def image_columns(**changes: Any) -> Columns:
-    """The columns of the images' table; None drops one."""
+    """Columns of the table of images; None removes one."""
     features = {f"f{k}": [row[k] for row in X] for k in range(3)}
     columns: Columns = {"label": LABELS, "split": SPLIT, "path": PATHS, **features, **changes}
     return {name: column for name, column in columns.items() if column is not None}
@@ -65,13 +65,13 @@ def classes(tmp_path: Path) -> Path:
     return write_classes(tmp_path / "classes.json")
 
 
-# What is read
+# Reading
 
 
 @pytest.mark.parametrize(
     ("ending", "matrix"), [("npz", "X"), ("npz", None), ("csv", None), ("parquet", None), ("parquet", "features")]
 )
-def test_every_format_says_the_same(tmp_path: Path, classes: Path, ending: str, matrix: str | None) -> None:
+def test_all_formats_give_the_same_data_set(tmp_path: Path, classes: Path, ending: str, matrix: str | None) -> None:
     columns = image_columns() if matrix is None else image_columns(f0=None, f1=None, f2=None, **{matrix: X})
     path = write(tmp_path / f"animals.{ending}", columns)
     data = load_tables(path, classes)
@@ -93,7 +93,7 @@ def test_class_vectors_are_found_by_label_in_every_format(tmp_path: Path, ending
     assert table.attribute_names == (None if ending == "json" else ("stripes", "hooves"))
 
 
-def test_an_npz_may_hold_its_class_vectors_itself(tmp_path: Path) -> None:
+def test_an_npz_may_include_class_vectors(tmp_path: Path) -> None:
     own = {"class_labels": list(CLASSES), "class_vectors": list(CLASSES.values()), "attribute_names": ATTRIBUTES}
     data = load_tables(write(tmp_path / "all.npz", image_columns(X=X, **own)))
     assert data.classes.vectors_of(["zebra"]).tolist() == [CLASSES["zebra"]]
@@ -102,20 +102,20 @@ def test_an_npz_may_hold_its_class_vectors_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["label", "class", "y"])
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
-def test_the_label_column_may_have_several_names(tmp_path: Path, classes: Path, ending: str, name: str) -> None:
+def test_names_of_the_label_column(tmp_path: Path, classes: Path, ending: str, name: str) -> None:
     data = load_tables(write(tmp_path / f"t.{ending}", image_columns(**{"label": None} | {name: LABELS})), classes)
     assert data.labels.tolist() == LABELS
     np.testing.assert_array_equal(data.features, X)
 
 
 @pytest.mark.parametrize("name", ["path", "name", "image"])
-def test_the_name_column_may_have_several_names(tmp_path: Path, classes: Path, name: str) -> None:
+def test_names_of_the_image_name_column(tmp_path: Path, classes: Path, name: str) -> None:
     data = load_tables(write(tmp_path / "t.csv", image_columns(**{"path": None} | {name: PATHS})), classes)
     assert data.image_names.tolist() == PATHS
 
 
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
-def test_without_a_split_column_all_images_train(tmp_path: Path, classes: Path, ending: str) -> None:
+def test_without_a_split_column_all_images_are_training_images(tmp_path: Path, classes: Path, ending: str) -> None:
     columns = image_columns(label=["zebra", "okapi", "zebra", "okapi", "zebra"], split=None, path=None)
     data = load_tables(write(tmp_path / f"t.{ending}", columns), classes)
     assert data.train_rows.tolist() == [0, 1, 2, 3, 4]
@@ -125,7 +125,7 @@ def test_without_a_split_column_all_images_train(tmp_path: Path, classes: Path, 
 
 @pytest.mark.parametrize("labels", [["7", "12"], ["007", "012"], ["true", "false"], ["2024-01-02", "2024-03-04"]])
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
-def test_labels_of_images_are_the_same_text_in_every_format(tmp_path: Path, ending: str, labels: list[str]) -> None:
+def test_image_labels_are_equal_text_in_every_format(tmp_path: Path, ending: str, labels: list[str]) -> None:
     table = write_classes(tmp_path / "c.json", {labels[0]: [1.0, 2.0], labels[1]: [3.0, 5.0]})
     data = load_tables(write(tmp_path / f"t.{ending}", {"label": labels, "f0": [1.0, 2.0]}), table)
     assert data.labels.tolist() == labels
@@ -133,19 +133,19 @@ def test_labels_of_images_are_the_same_text_in_every_format(tmp_path: Path, endi
 
 @pytest.mark.parametrize("labels", [["7", "12"], ["007", "012"], ["true", "false"], ["2024-01-02", "2024-03-04"]])
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet", "json"])
-def test_labels_of_classes_are_the_same_text_in_every_format(tmp_path: Path, ending: str, labels: list[str]) -> None:
+def test_class_labels_are_equal_text_in_every_format(tmp_path: Path, ending: str, labels: list[str]) -> None:
     table = load_classes(write_classes(tmp_path / f"c.{ending}", {labels[0]: [1.0, 2.0], labels[1]: [3.0, 5.0]}))
     assert table.labels.tolist() == labels
 
 
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
-def test_labels_that_are_numbers_become_text(tmp_path: Path, ending: str) -> None:
+def test_numeric_labels_become_text(tmp_path: Path, ending: str) -> None:
     features = write(tmp_path / f"t.{ending}", {"label": [7, 12], "f0": [1.0, 2.0]})
     data = load_tables(features, write_classes(tmp_path / "c.json", {"7": [1.0, 2.0], "12": [3.0, 5.0]}))
     assert data.labels.tolist() == ["7", "12"]
 
 
-def test_labels_that_are_categories_are_read_as_their_names(tmp_path: Path, classes: Path) -> None:
+def test_categorical_labels_become_text(tmp_path: Path, classes: Path) -> None:
     columns = {"label": pa.array(LABELS).dictionary_encode(), "split": pa.array(SPLIT).dictionary_encode()}
     parquet.write_table(pa.table(columns | {"f0": [1, 2, 3, 4, 5]}), tmp_path / "t.parquet")
     data = load_tables(tmp_path / "t.parquet", classes)
@@ -153,18 +153,18 @@ def test_labels_that_are_categories_are_read_as_their_names(tmp_path: Path, clas
     assert data.test_unseen_rows.tolist() == [4]
 
 
-def test_a_feature_may_be_called_y_where_the_label_is_called_label(tmp_path: Path, classes: Path) -> None:
+def test_y_is_a_feature_if_there_is_a_label_column(tmp_path: Path, classes: Path) -> None:
     columns = {"label": LABELS, "x": [row[0] for row in X], "y": [row[1] for row in X]}
     data = load_tables(write(tmp_path / "t.csv", columns), classes)
     assert data.features.tolist() == [row[:2] for row in X]
 
 
-def test_a_missing_feature_value_is_nan_for_the_doctor_to_find(tmp_path: Path, classes: Path) -> None:
+def test_a_missing_feature_value_is_nan(tmp_path: Path, classes: Path) -> None:
     data = load_tables(write(tmp_path / "t.csv", image_columns(f1=[1, "", 2, 3, 4])), classes)
     assert np.isnan(data.features).tolist() == [[False, k == 1, False] for k in range(5)]
 
 
-def test_the_data_set_says_what_it_was_made_from(tmp_path: Path, classes: Path) -> None:
+def test_sources_and_options_are_recorded(tmp_path: Path, classes: Path) -> None:
     path = write(tmp_path / "t.csv", image_columns())
     data = load_tables(path, classes)
     for file in (path, classes):
@@ -173,7 +173,7 @@ def test_the_data_set_says_what_it_was_made_from(tmp_path: Path, classes: Path) 
     assert data.options["features"] == "t.csv"
 
 
-def test_two_files_of_one_name_keep_both_fingerprints(tmp_path: Path) -> None:
+def test_two_files_of_the_same_name_keep_both_fingerprints(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "classes").mkdir()
     files = [write(tmp_path / "images" / "t.csv", image_columns()), write_classes(tmp_path / "classes" / "t.csv")]
@@ -181,18 +181,18 @@ def test_two_files_of_one_name_keep_both_fingerprints(tmp_path: Path) -> None:
     assert set(data.sources.values()) == {hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-# Images to predict
+# Features for prediction
 
 
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
-def test_images_to_predict_need_no_label(tmp_path: Path, ending: str) -> None:
+def test_load_features_needs_no_labels(tmp_path: Path, ending: str) -> None:
     features, names = load_features(write(tmp_path / f"t.{ending}", image_columns(label=None, split=None)))
     np.testing.assert_array_equal(features, X)
     assert names.tolist() == PATHS
 
 
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet", "npy"])
-def test_images_without_names_are_given_none(tmp_path: Path, ending: str) -> None:
+def test_load_features_without_names(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"t.{ending}"
     if ending == "npy":
         np.save(path, np.array(X))
@@ -203,24 +203,24 @@ def test_images_without_names_are_given_none(tmp_path: Path, ending: str) -> Non
     assert names is None
 
 
-def test_an_npy_stays_on_disk(tmp_path: Path) -> None:
+def test_an_npy_is_memory_mapped(tmp_path: Path) -> None:
     np.save(tmp_path / "t.npy", np.array(X))
     assert isinstance(load_features(tmp_path / "t.npy")[0], np.memmap)
 
 
 @pytest.mark.parametrize("array", [1.0, [1.0, 2.0], [["a", "b"]]], ids=["a number", "a row", "texts"])
-def test_an_npy_that_is_no_table_of_numbers_is_refused(tmp_path: Path, array: Any) -> None:
+def test_an_npy_that_is_not_a_numeric_table_raises(tmp_path: Path, array: Any) -> None:
     np.save(tmp_path / "t.npy", np.array(array))
     with pytest.raises(DataError, match=r"t\.npy"):
         load_features(tmp_path / "t.npy")
 
 
-# Opening whatever a path leads to
+# open_data
 
 
 @pytest.mark.parametrize("class_ending", ["npz", "csv", "parquet", "json"])
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
-def test_a_folder_with_two_tables_is_opened(tmp_path: Path, ending: str, class_ending: str) -> None:
+def test_open_data_opens_a_folder_of_tables(tmp_path: Path, ending: str, class_ending: str) -> None:
     write(tmp_path / f"features.{ending}", image_columns())
     write_classes(tmp_path / f"classes.{class_ending}")
     data = open_data(tmp_path)
@@ -228,35 +228,35 @@ def test_a_folder_with_two_tables_is_opened(tmp_path: Path, ending: str, class_e
     assert data.classes.vectors_of(["okapi"]).tolist() == [CLASSES["okapi"]]
 
 
-def test_other_classes_can_be_given_for_a_folder(tmp_path: Path) -> None:
+def test_open_data_with_another_class_file(tmp_path: Path) -> None:
     write(tmp_path / "features.csv", image_columns())
     write_classes(tmp_path / "classes.csv")
     other = write_classes(tmp_path / "other.json", {label: [*vector, 9.0] for label, vector in CLASSES.items()})
     assert open_data(tmp_path, classes=other).classes.vectors_of(["zebra"]).tolist() == [[1.0, 1.0, 9.0]]
 
 
-def test_a_table_file_is_opened(tmp_path: Path, classes: Path) -> None:
+def test_open_data_opens_a_table(tmp_path: Path, classes: Path) -> None:
     assert open_data(write(tmp_path / "t.csv", image_columns()), classes=classes).labels.tolist() == LABELS
 
 
-def test_a_benchmark_folder_is_opened(birds: Any, tmp_path: Path) -> None:
+def test_open_data_opens_a_benchmark_folder(birds: Any, tmp_path: Path) -> None:
     data = open_data(birds.write(tmp_path / "BIRDS"), semantics="original_att")
     np.testing.assert_array_equal(data.classes.vectors, birds.vectors["original_att"])
 
 
-def test_a_folder_without_tables_says_what_it_needs(tmp_path: Path) -> None:
+def test_a_folder_without_tables_raises(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"holds neither .*_splits\.mat nor a features\.npz, features\.parquet or features\.csv"
     ):
         open_data(tmp_path)
 
 
-def test_a_path_to_nothing_is_named(tmp_path: Path) -> None:
+def test_a_missing_path_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no file or folder .*nowhere"):
         open_data(tmp_path / "nowhere")
 
 
-# Mistakes
+# Errors
 
 
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
@@ -269,7 +269,7 @@ def test_a_path_to_nothing_is_named(tmp_path: Path) -> None:
     ],
     ids=["no label", "no features", "unknown split"],
 )
-def test_a_mistake_in_the_columns_is_named(tmp_path: Path, classes: Path, ending: str, changes: Columns, message: str) -> None:
+def test_invalid_columns_are_named(tmp_path: Path, classes: Path, ending: str, changes: Columns, message: str) -> None:
     with pytest.raises(DataError, match=message):
         load_tables(write(tmp_path / f"t.{ending}", image_columns(**changes)), classes)
 
@@ -282,24 +282,24 @@ def test_a_mistake_in_the_columns_is_named(tmp_path: Path, classes: Path, ending
         ({"X": np.ones(5)}, r"'X' must be a table of numbers.*\(5,\)"),
     ],
 )
-def test_arrays_that_do_not_fit_together_are_refused(tmp_path: Path, classes: Path, changes: Columns, message: str) -> None:
+def test_arrays_of_different_lengths_raise(tmp_path: Path, classes: Path, changes: Columns, message: str) -> None:
     with pytest.raises(DataError, match=message):
         load_tables(write(tmp_path / "t.npz", image_columns(**{"X": X} | changes)), classes)
 
 
-def test_lists_of_different_lengths_are_refused(tmp_path: Path, classes: Path) -> None:
+def test_feature_lists_of_different_lengths_raise(tmp_path: Path, classes: Path) -> None:
     columns = {"label": LABELS, "features": [[1.0, 2.0]] * 4 + [[1.0]]}
     with pytest.raises(DataError, match=r"t\.parquet.*features"):
         load_tables(write(tmp_path / "t.parquet", columns), classes)
 
 
-def test_a_feature_with_a_word_in_it_is_not_left_out_in_silence(tmp_path: Path, classes: Path) -> None:
+def test_a_text_column_among_the_features_raises(tmp_path: Path, classes: Path) -> None:
     with pytest.raises(DataError, match="f1"):
         load_tables(write(tmp_path / "t.csv", image_columns(f1=[1, 2, "oops", 3, 4])), classes)
 
 
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
-def test_a_table_without_class_vectors_asks_for_them(tmp_path: Path, ending: str) -> None:
+def test_a_table_without_class_vectors_raises(tmp_path: Path, ending: str) -> None:
     with pytest.raises(DataError, match=r"holds no class vectors.*--classes"):
         load_tables(write(tmp_path / f"t.{ending}", image_columns()))
 
@@ -312,7 +312,7 @@ def test_a_missing_file_is_named(tmp_path: Path, read: Any, ending: str) -> None
 
 
 @pytest.mark.parametrize("read", [load_tables, load_features, load_classes])
-def test_an_unknown_ending_is_named_with_those_known(tmp_path: Path, read: Any) -> None:
+def test_an_unknown_ending_is_named_with_the_supported_ones(tmp_path: Path, read: Any) -> None:
     (tmp_path / "t.xlsx").write_bytes(b"PK")
     with pytest.raises(DataError, match=r"t\.xlsx must end in \.npz, \.csv or \.parquet .*; got '\.xlsx'"):
         read(tmp_path / "t.xlsx")
@@ -331,14 +331,14 @@ def test_an_unknown_ending_is_named_with_those_known(tmp_path: Path, read: Any) 
         (load_classes, "json"),
     ],
 )
-def test_a_broken_file_is_named(tmp_path: Path, read: Any, ending: str, content: bytes) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, read: Any, ending: str, content: bytes) -> None:
     (tmp_path / f"t.{ending}").write_bytes(content)
     with pytest.raises(DataError, match=rf"t\.{ending}"):
         read(tmp_path / f"t.{ending}")
 
 
 @pytest.mark.parametrize("ending", ["npz", "parquet"])
-def test_a_file_cut_short_is_named(tmp_path: Path, ending: str) -> None:
+def test_a_truncated_file_is_named(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path / f"t.{ending}", image_columns())
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(DataError, match=rf"t\.{ending} cannot be read .*Write it again"):
@@ -350,12 +350,12 @@ def test_a_file_cut_short_is_named(tmp_path: Path, ending: str) -> None:
     ("changes", "message"),
     [
         ({"class": None}, r"has no column 'class'.*it has stripes, hooves"),
-        ({"home": ["steppe", "plains", "forest"]}, r"every column beside 'class' must be a number.*home"),
-        ({"class": ["zebra", "okapi", "zebra"]}, "label must appear once in a class table; 'zebra'"),
+        ({"home": ["steppe", "plains", "forest"]}, r"every column beside 'class' must be numeric.*home"),
+        ({"class": ["zebra", "okapi", "zebra"]}, "labels of a class table must be unique; repeated: 'zebra'"),
     ],
     ids=["no class", "text", "repeated"],
 )
-def test_a_mistake_in_the_class_table_is_named(tmp_path: Path, ending: str, changes: Columns, message: str) -> None:
+def test_an_invalid_class_table_is_named(tmp_path: Path, ending: str, changes: Columns, message: str) -> None:
     with pytest.raises(DataError, match=message):
         load_classes(write(tmp_path / f"c.{ending}", class_columns(**changes)))
 
@@ -365,12 +365,12 @@ def test_a_mistake_in_the_class_table_is_named(tmp_path: Path, ending: str, chan
     [
         ({"labels": ["a"]}, r"c\.npz must hold 'labels' and 'vectors'; it has labels"),
         ({"labels": ["a", "b"], "vectors": np.ones((3, 2))}, r"one row for each of the 2 labels; got shape \(3, 2\)"),
-        ({"labels": ["a", "a"], "vectors": np.ones((2, 2))}, "label must appear once in a class table; 'a'"),
+        ({"labels": ["a", "a"], "vectors": np.ones((2, 2))}, "labels of a class table must be unique; repeated: 'a'"),
         ({"labels": ["a"], "vectors": [["x"]]}, "must be a table of numbers"),
         ({"labels": ["a"], "vectors": [[1.0]], "attribute_names": ["p", "q"]}, "1 dimensions but 2 attribute names"),
     ],
 )
-def test_a_mistake_in_an_npz_of_classes_is_named(tmp_path: Path, arrays: Columns, message: str) -> None:
+def test_an_invalid_npz_of_classes_is_named(tmp_path: Path, arrays: Columns, message: str) -> None:
     with pytest.raises(DataError, match=message):
         load_classes(write(tmp_path / "c.npz", arrays))
 
@@ -387,17 +387,17 @@ def test_a_mistake_in_an_npz_of_classes_is_named(tmp_path: Path, arrays: Columns
         ('{"a": {"stripes": "x"}, "b": {"stripes": "y"}}', "number"),
     ],
 )
-def test_a_mistake_in_a_json_of_classes_is_named(tmp_path: Path, content: str, message: str) -> None:
+def test_an_invalid_json_of_classes_is_named(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "c.json").write_text(content)
     with pytest.raises(DataError, match=message):
         load_classes(tmp_path / "c.json")
 
 
-# No pickle
+# Pickles
 
 
 class Trap:
-    """Leaves a trace when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace
@@ -406,20 +406,20 @@ class Trap:
         return open, (str(self.trace), "w")
 
 
-def with_trap(path: Path, place: str, trace: Path) -> Path:
+def with_trap(path: Path, entry: str, trace: Path) -> Path:
     trap = np.array([Trap(trace)] * 5, dtype=object)
-    if place == "the file":
+    if entry == "the file":
         path.write_bytes(pickle.dumps(Trap(trace)))
     elif path.suffix == ".npy":
         np.save(path, trap, allow_pickle=True)
     else:
         columns = image_columns(X=X, labels=LABELS[1::3], vectors=np.eye(2))
-        np.savez(path, **columns | {place: trap})
+        np.savez(path, **columns | {entry: trap})
     return path
 
 
 @pytest.mark.parametrize(
-    ("read", "name", "place"),
+    ("read", "name", "entry"),
     [
         (load_tables, "t.npz", "X"),
         (load_tables, "t.npz", "label"),
@@ -433,15 +433,15 @@ def with_trap(path: Path, place: str, trace: Path) -> Path:
         (load_classes, "t.npz", "labels"),
     ],
 )
-def test_nothing_is_ever_unpickled(tmp_path: Path, read: Any, name: str, place: str) -> None:
+def test_pickles_are_never_loaded(tmp_path: Path, read: Any, name: str, entry: str) -> None:
     trace = tmp_path / "trace"
-    path = with_trap(tmp_path / name, place, trace)
+    path = with_trap(tmp_path / name, entry, trace)
     with pytest.raises(DataError, match=f"{name} cannot be read"):
         read(path)
     assert not trace.exists()
 
 
-def test_the_trap_springs_where_pickles_are_loaded(tmp_path: Path) -> None:
+def test_the_pickle_runs_code_where_pickles_are_loaded(tmp_path: Path) -> None:
     path = with_trap(tmp_path / "t.npy", "X", tmp_path / "trace")
     for file in np.load(path, allow_pickle=True):
         file.close()

@@ -1,4 +1,4 @@
-"""ONNX files against the models they were written from, by onnxruntime."""
+"""ONNX files compared with the models they were exported from, with onnxruntime."""
 
 import json
 import sys
@@ -46,32 +46,32 @@ EXPORTABLE = {
     "Foresight, linear generator": Foresight(generator="linear"),
 }
 
-Answers = dict[str, np.ndarray]
+Outputs = dict[str, np.ndarray]
 
 
 def fitted(model: ZeroShotClassifier, data: ZeroShotDataset) -> ZeroShotClassifier:
     return model.fit(data.train.X, data.train.y, data.classes)
 
 
-def run(path: Path, X: np.ndarray, vectors: np.ndarray, places: Any = None) -> Answers:
-    """What the file says, of inputs as another program would give them."""
+def run(path: Path, X: np.ndarray, vectors: np.ndarray, indices: Any = None) -> Outputs:
+    """Run an ONNX file with inputs as another program would give them."""
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     given = {"features": X.astype(np.float32), "class_vectors": vectors.astype(np.float32)}
-    if places is not None:
-        given["seen_indices"] = np.asarray(places, dtype=np.int64)
+    if indices is not None:
+        given["seen_indices"] = np.asarray(indices, dtype=np.int64)
     assert {entry.name for entry in session.get_inputs()} == set(given)
     return dict(zip(("scores", "probabilities"), session.run(["scores", "probabilities"], given), strict=True))
 
 
-def places_of(model: ZeroShotClassifier, labels: Any) -> list[int] | None:
-    """Counted off, where the file asks for them."""
+def seen_indices_of(model: ZeroShotClassifier, labels: Any) -> list[int] | None:
+    """Indices of labels among the seen classes, if the file has that input."""
     if not model.seen_penalty and getattr(model, "learned_classifiers_", None) is None:
         return None
     seen = sorted(set(model.seen_classes_.tolist()))
     return [seen.index(label) if label in seen else -1 for label in list(labels)]
 
 
-def assert_same(found: Answers, model: ZeroShotClassifier, X: np.ndarray, labels: Any) -> None:
+def assert_same(found: Outputs, model: ZeroShotClassifier, X: np.ndarray, labels: Any) -> None:
     expected = model.decision_function(X, labels)
     assert found["scores"].shape == found["probabilities"].shape == expected.shape
     assert np.abs(found["scores"] - expected).max() <= TOLERANCE * np.abs(expected).max()
@@ -85,7 +85,9 @@ def model(request: pytest.FixtureRequest, small_world: ZeroShotDataset) -> ZeroS
     return fitted(EXPORTABLE[request.param], small_world)
 
 
-def test_a_file_answers_as_the_model_does(model: ZeroShotClassifier, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_scores_of_the_file_equal_those_of_the_model(
+    model: ZeroShotClassifier, small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
     path = tmp_path / "model.onnx"
     written = export_onnx(model, path)
     assert written.difference is not None
@@ -93,11 +95,11 @@ def test_a_file_answers_as_the_model_does(model: ZeroShotClassifier, small_world
     X = np.random.default_rng(5).normal(size=(1000, 24)).astype(np.float32) * small_world.train.X.std()
     mixed = np.random.default_rng(6).permutation(model.classes_)
     for n, labels in ((1000, mixed), (1, mixed), (7, mixed[:5]), (7, mixed[:1])):
-        found = run(path, X[:n], model.table_.vectors_of(labels), places_of(model, labels))
+        found = run(path, X[:n], model.table_.vectors_of(labels), seen_indices_of(model, labels))
         assert_same(found, model, X[:n], labels)
 
 
-def test_new_classes_work_in_the_file_as_in_the_model(
+def test_new_classes_have_the_scores_of_the_model(
     model: ZeroShotClassifier, small_world: ZeroShotDataset, tmp_path: Path
 ) -> None:
     path, X = tmp_path / "model.onnx", small_world.test_unseen.X
@@ -105,22 +107,22 @@ def test_new_classes_work_in_the_file_as_in_the_model(
     rng = np.random.default_rng(7)
     twin = small_world.classes.vectors_of(small_world.seen[:1])  # a new class with the vector of a seen one
     new = ClassTable(["n1", "n2", "n3", "twin"], np.concatenate([rng.normal(size=(3, 10)) + 1, twin]))
-    model.add_classes(new)  # after the file was written: it knows nothing of them
+    model.add_classes(new)  # after the file was written
     labels = ["n3", small_world.seen[0], "twin", "n1", small_world.unseen[0], "n2"]
-    assert_same(run(path, X, model.table_.vectors_of(labels), places_of(model, labels)), model, X, labels)
+    assert_same(run(path, X, model.table_.vectors_of(labels), seen_indices_of(model, labels)), model, X, labels)
 
 
-def test_an_adapted_model_uses_what_it_learned_of_seen_classes(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_adapted_model_uses_learned_classifiers_of_seen_classes(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     before = fitted(EXPORTABLE["CVC"], small_world)
     adapted = before.adapt(small_world.test_unseen.X, rounds=2, steps_per_round=20)
     path, X = tmp_path / "model.onnx", small_world.test_seen.X
     written = export_onnx(adapted, path)
     assert written.inputs["seen_indices"] == ("classes",)
-    # Its vector is a seen class's; its classifier is generated all the same.
+    # It has the class vector of a seen class, but its classifier is generated.
     adapted.add_classes({"novel": small_world.classes.vectors_of(small_world.seen[3:4])[0]})
     labels = ["novel", *np.random.default_rng(0).permutation(small_world.classes.labels)]
     vectors = adapted.table_.vectors_of(labels)
-    found = run(path, X, vectors, places_of(adapted, labels))
+    found = run(path, X, vectors, seen_indices_of(adapted, labels))
     assert_same(found, adapted, X, labels)
     generated = run(path, X, vectors, [-1] * len(labels))["scores"]
     seen = np.isin(labels, small_world.seen)
@@ -131,23 +133,25 @@ def test_an_adapted_model_uses_what_it_learned_of_seen_classes(small_world: Zero
 
 
 @pytest.mark.parametrize("scaling", ["root", "centred"])
-def test_an_adapted_and_calibrated_foresight_is_exported(scaling: str, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_adapted_and_calibrated_foresight(scaling: str, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     adapted = fitted(Foresight(feature_scaling=scaling), small_world).adapt(small_world.test_unseen.X)
     adapted.set_params(seen_penalty=2.0)
     adapted.calibration_ = Calibration(temperature=3.5, ECE=1.0, ECE_before=2.0)
     path, X = tmp_path / "model.onnx", np.concatenate([small_world.test_seen.X, np.zeros((1, 24), np.float32)])
     export_onnx(adapted, path)
-    centre = adapted.table_.vectors_of(small_world.seen).mean(axis=0)  # near where the generator has nothing to tell
+    centre = adapted.table_.vectors_of(small_world.seen).mean(
+        axis=0
+    )  # the origin of the kernel, where directions are undefined
     adapted.add_classes({"novel": np.linspace(1, 0, 10), "mean": centre})
     labels = ["novel", "mean", *small_world.classes.labels[::-1]]
-    found = run(path, X, adapted.table_.vectors_of(labels), places_of(adapted, labels))
+    found = run(path, X, adapted.table_.vectors_of(labels), seen_indices_of(adapted, labels))
     expected = adapted.decision_function(X, labels)
     assert np.abs(found["scores"] - expected).max() <= 1e-5 * np.ptp(expected)
     cooled = np.exp((expected - expected.max(axis=1, keepdims=True)).astype(float) / 3.5)
     np.testing.assert_allclose(found["probabilities"], cooled / cooled.sum(axis=1, keepdims=True), rtol=1e-3, atol=1e-5)
 
 
-def test_seen_places_are_asked_for_only_where_they_matter(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_seen_indices_are_an_input_only_if_needed(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     plain = export_onnx(fitted(CVC(hidden=16, **QUICK), small_world), tmp_path / "plain.onnx")
     assert plain.inputs == {"features": ("images", 24), "class_vectors": ("classes", 10)}
     assert plain.outputs == {"scores": ("images", "classes"), "probabilities": ("images", "classes")}
@@ -157,7 +161,7 @@ def test_seen_places_are_asked_for_only_where_they_matter(small_world: ZeroShotD
         session.run(None, {"features": np.ones((1, 24), np.float32), "class_vectors": np.ones((2, 10), np.float32)})
 
 
-def test_the_metadata_hold_what_there_is_to_feed(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_metadata_contain_the_inputs_of_the_model_classes(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = fitted(CVC(hidden=16, seen_penalty=0.5, **QUICK), small_world)
     model.record_ = RunRecord("train", "CVC", {}, 0, "honest", {"backbone": {"name": "efficientnet_lite0", "size": 1280}})
     path = tmp_path / "model.onnx"
@@ -170,13 +174,13 @@ def test_the_metadata_hold_what_there_is_to_feed(small_world: ZeroShotDataset, t
     assert json.loads(metadata["backbone"]) == {"name": "efficientnet_lite0", "size": 1280}
     labels = json.loads(metadata["labels"])
     assert labels == small_world.classes.labels.tolist()
-    vectors, places = (np.array(json.loads(metadata[name])) for name in ("class_vectors", "seen_indices"))
+    vectors, indices = (np.array(json.loads(metadata[name])) for name in ("class_vectors", "seen_indices"))
     X = small_world.test_seen.X
-    assert_same(run(path, X, vectors, places), model, X, labels)
+    assert_same(run(path, X, vectors, indices), model, X, labels)
     assert session.get_modelmeta().producer_name == "sightunseen"
 
 
-def test_labels_of_numbers_and_names_of_features(tmp_path: Path) -> None:
+def test_numeric_labels_and_feature_names(tmp_path: Path) -> None:
     columns = np.random.default_rng(0).normal(size=(3, 30))
     model = ESZSL().fit(pyarrow.table(dict(zip(("red", "green", "blue"), columns, strict=True))), np.arange(30) % 3 * 10)
     assert model.feature_names_in_.tolist() == ["red", "green", "blue"]
@@ -189,7 +193,7 @@ def test_labels_of_numbers_and_names_of_features(tmp_path: Path) -> None:
     assert [entry.version for entry in onnx_model.opset_import] == [17]
 
 
-def test_a_model_read_from_disk_makes_the_same_file(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_loaded_model_gives_the_same_file(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = fitted(EXPORTABLE["DEM"], small_world)
     model.save(tmp_path / "model")
     export_onnx(model, tmp_path / "one.onnx")
@@ -197,7 +201,7 @@ def test_a_model_read_from_disk_makes_the_same_file(small_world: ZeroShotDataset
     assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "two.onnx").read_bytes()
 
 
-def test_zeros_are_no_trouble(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_zero_features(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = fitted(EXPORTABLE["CVC"], small_world)
     export_onnx(model, tmp_path / "model.onnx")
     X = np.zeros((2, 24))
@@ -205,14 +209,14 @@ def test_zeros_are_no_trouble(small_world: ZeroShotDataset, tmp_path: Path) -> N
     np.testing.assert_allclose(found["scores"], model.decision_function(X, model.table_.labels), atol=1e-6)
 
 
-# -- the check, and what is refused --------------------------------------------------------------------------------------
+# -- the comparison, and errors --------------------------------------------------------------------------------------
 
 
-def test_the_check_measures_the_difference(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_check_measures_the_difference(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     one, path = fitted(ESZSL(), small_world), tmp_path / "model.onnx"
     export_onnx(one, path)
     assert 0 < check_onnx(one, path, images=50, seed=3) < TOLERANCE
-    one.map_ = one.map_ * 1.01  # a hundredth more in every score
+    one.map_ = one.map_ * 1.01  # every score is 1 % larger
     assert check_onnx(one, path) == pytest.approx(0.01 / 1.01, rel=1e-3)
 
 
@@ -222,9 +226,9 @@ def test_the_check_measures_the_difference(small_world: ZeroShotDataset, tmp_pat
         lambda right: ClassifierMap((Layer(right.layers[0].weights * 1.0001),)),
         lambda right: ClassifierMap((Layer(np.full_like(right.layers[0].weights, np.nan)),)),
     ],
-    ids=["a little more", "NaN"],
+    ids=["larger weights", "NaN"],
 )
-def test_a_file_that_differs_is_not_kept(
+def test_differing_file_is_not_written(
     wrong: Callable[[ClassifierMap], ClassifierMap],
     small_world: ZeroShotDataset,
     tmp_path: Path,
@@ -240,7 +244,7 @@ def test_a_file_that_differs_is_not_kept(
     assert (tmp_path / "model.onnx").read_text() == "an earlier one"
 
 
-def test_without_the_packages(small_world: ZeroShotDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages(small_world: ZeroShotDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted(ESZSL(), small_world)
     monkeypatch.setattr("sightunseen.export.onnx_files.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
@@ -253,7 +257,7 @@ def test_without_the_packages(small_world: ZeroShotDataset, tmp_path: Path, monk
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
-def test_what_cannot_be_exported_is_refused(
+def test_models_and_files_that_cannot_be_exported_are_errors(
     small_world: ZeroShotDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SettingsError, match="this LATEM are not a linear function"):

@@ -1,4 +1,4 @@
-"""What tests of features share: a backbone that costs nothing, photos, and a cache of their own."""
+"""Fixtures of the feature tests: a cheap backbone, photos and an empty cache."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from sightunseen.features.backbones import Backbone, fingerprint_of
 
 
 class MeanColour(Backbone):
-    """Three features: the mean red, green and blue of a photo. Counts the photos that it has seen."""
+    """Three features: the mean red, green and blue of a photo. Counts the photos that it has processed."""
 
     name = "mean colour"
     size = 3
@@ -36,7 +36,7 @@ def backbone() -> MeanColour:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of features for each test."""
+    """An empty feature cache for each test."""
     folder = tmp_path_factory.mktemp("features-cache")
     monkeypatch.setenv("SIGHTUNSEEN_CACHE", str(folder))
     return folder
@@ -44,7 +44,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Callable[[int], list[Path]]:
-    """Makes n photos of one colour each, (k, 2k, 3k) the k-th."""
+    """Creates n photos; the k-th has the colour (k, 2k, 3k)."""
 
     def make(n: int) -> list[Path]:
         folder = tmp_path / "photos"

@@ -1,7 +1,7 @@
-"""Backbones: the real EfficientNet-Lite0, ONNX files, any function; and the adapters of packages that are not installed.
+"""Backbones: EfficientNet-Lite0, ONNX files, functions, and the adapters of optional packages.
 
-torchvision, timm and OpenCLIP do not stand beside the CPU build of torch here: their adapters meet small stand-ins that
-have the documented functions and nothing else.
+torchvision, timm and OpenCLIP cannot be installed with the CPU build of torch used here. Their adapters are tested with
+mock packages that have the documented functions only.
 """
 
 import os
@@ -42,7 +42,7 @@ def lite() -> NetworkBackbone:
 
 
 def check_classifier(lite: NetworkBackbone, images: list[Image.Image]) -> None:
-    """The network's own classifier on our features gives what the whole network gives."""
+    """The network's classifier applied to the features gives the output of the network."""
     batch = np.stack([lite.prepare(image) for image in images])
     with torch.inference_mode():
         expected = lite.network(torch.from_numpy(batch))
@@ -50,12 +50,12 @@ def check_classifier(lite: NetworkBackbone, images: list[Image.Image]) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_features_are_what_the_classifier_sees(lite: NetworkBackbone) -> None:
+def test_features_are_the_input_of_the_classifier(lite: NetworkBackbone) -> None:
     assert (lite.name, lite.size) == ("efficientnet_lite0", 1280)
     check_classifier(lite, [noise(seed=seed) for seed in range(3)])
 
 
-def test_pixels_become_what_the_network_was_trained_on(lite: NetworkBackbone) -> None:
+def test_pixels_are_scaled_as_in_training(lite: NetworkBackbone) -> None:
     prepared = lite.prepare(Image.new("RGB", (300, 500), (255, 127, 63)))
     assert (prepared.shape, prepared.dtype) == ((3, 224, 224), np.float32)
     np.testing.assert_array_equal(prepared[:, 100, 100], [1.0, 0.0, -0.5])
@@ -82,7 +82,7 @@ def test_features_do_not_depend_on_the_number_of_cores(lite: NetworkBackbone) ->
         torch.set_num_threads(before)
 
 
-def test_the_fingerprint_is_the_same_in_every_process_and_changes_with_the_weights(lite: NetworkBackbone) -> None:
+def test_fingerprint_is_reproducible_and_depends_on_the_weights(lite: NetworkBackbone) -> None:
     program = "from sightunseen.features.backbones import open_backbone; print(open_backbone('efficientnet_lite0').fingerprint)"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == lite.fingerprint
@@ -101,7 +101,7 @@ def test_the_fingerprint_is_the_same_in_every_process_and_changes_with_the_weigh
 
 
 @pytest.mark.real_data
-def test_real_photos_of_one_bird_are_alike(lite: NetworkBackbone) -> None:
+def test_features_of_the_same_bird_are_similar(lite: NetworkBackbone) -> None:
     folder = SHARED / "cub-images" / "seen"
     if not folder.is_dir():
         pytest.skip(f"the photos are not at {folder}")
@@ -112,23 +112,23 @@ def test_real_photos_of_one_bird_are_alike(lite: NetworkBackbone) -> None:
     features = lite([lite.prepare(image) for image in images])
     smaller = lite([lite.prepare(image.resize((image.width // 2, image.height // 2))) for image in images])
     unit, other = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (features, smaller))
-    assert ((unit @ other.T).argmax(axis=1) == np.arange(len(images))).all()  # a photo at half size is still that photo
+    assert ((unit @ other.T).argmax(axis=1) == np.arange(len(images))).all()  # the same photo at half size
 
 
 # -- preprocessing -------------------------------------------------------------------------------------------------------
 
 
-def test_the_middle_of_a_photo_is_cut_out() -> None:
+def test_the_centre_of_a_photo_is_cropped() -> None:
     ramp = np.zeros((40, 80, 3), dtype=np.uint8)
     ramp[..., 0] = np.arange(80)[None]
     ramp[..., 1] = np.arange(40)[:, None]
     cut = cut_and_resized(Image.fromarray(ramp), (20, 20), 0.5)
-    np.testing.assert_array_equal(cut[0, :, 0], np.arange(30, 50))  # half of 40, around the middle of 80
+    np.testing.assert_array_equal(cut[0, :, 0], np.arange(30, 50))  # half of 40, centred at 40 of 80
     np.testing.assert_array_equal(cut[:, 0, 1], np.arange(10, 30))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 3000), (3000, 1)])
-def test_very_small_and_very_long_photos_can_be_prepared(size: tuple[int, int]) -> None:
+def test_very_small_and_very_long_photos_are_preprocessed(size: tuple[int, int]) -> None:
     assert (cut_and_resized(Image.new("RGB", size, "red"), (8, 8), 0.875) == [255, 0, 0]).all()
 
 
@@ -136,7 +136,7 @@ def test_very_small_and_very_long_photos_can_be_prepared(size: tuple[int, int]) 
 
 
 @pytest.mark.parametrize("name", ["resnet101", "", "onnx:", "efficientnet_lite9", "efficientnet_lite"])
-def test_an_unknown_name_says_which_there_are(name: str) -> None:
+def test_an_unknown_backbone_is_named_with_the_available_ones(name: str) -> None:
     with pytest.raises(SettingsError, match=r"there are efficientnet_lite0.*onnx:FILE.*torchvision:NAME"):
         open_backbone(name)
 
@@ -152,22 +152,22 @@ def test_an_unknown_name_says_which_there_are(name: str) -> None:
         ("onnx:x.onnx", "onnxruntime", "onnxruntime"),
     ],
 )
-def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch, name: str, package: str, install: str) -> None:
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, name: str, package: str, install: str) -> None:
     for module in (package, f"{package}.models", f"{package}.data"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingDependencyError, match=f"pip install .*{install}"):
         open_backbone(name)
 
 
-def test_a_device_that_is_not_there_is_refused() -> None:
+def test_an_unavailable_device_raises() -> None:
     with pytest.raises(SettingsError, match="device must be one of auto, cpu, cuda; got 'tpu'"):
         open_backbone("efficientnet_lite0", "tpu")
 
 
-# -- any function --------------------------------------------------------------------------------------------------------
+# -- functions -----------------------------------------------------------------------------------------------------------
 
 
-def test_any_function_of_images_is_a_backbone() -> None:
+def test_callable_backbone() -> None:
     widths = CallableBackbone(lambda images: [[image.width, image.height] for image in images], "sizes")
     assert widths.size == 2
     np.testing.assert_array_equal(widths([widths.prepare(noise(5, 7)), noise(3, 2)]), [[5, 7], [3, 2]])
@@ -180,7 +180,7 @@ def test_any_function_of_images_is_a_backbone() -> None:
 
 
 def onnx_file(path: Path, batch: int | str = "n", side: int | str = 6, pool: bool = False) -> Path:
-    """A model that doubles its input (n, 3, h, w), as it is or averaged to (n, 3)."""
+    """Model that doubles its input (n, 3, h, w), optionally averaged to (n, 3)."""
     helper = pytest.importorskip("onnx.helper")
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
@@ -196,7 +196,7 @@ def onnx_file(path: Path, batch: int | str = "n", side: int | str = 6, pool: boo
 
 @pytest.mark.parametrize("pool", [False, True])
 @pytest.mark.parametrize("batch", ["n", 1, 2])
-def test_an_onnx_file_is_a_backbone(tmp_path: Path, batch: int | str, pool: bool) -> None:
+def test_onnx_backbone(tmp_path: Path, batch: int | str, pool: bool) -> None:
     path = onnx_file(tmp_path / "double.onnx", batch, pool=pool)
     backbone = open_backbone(f"onnx:{path}?mean=27&std=100,50,10", "cpu")
     assert backbone.size == 3
@@ -205,7 +205,7 @@ def test_an_onnx_file_is_a_backbone(tmp_path: Path, batch: int | str, pool: bool
     np.testing.assert_allclose(backbone(prepared), [[2, 2, 2], [0, 0, 0], [4, 4, 6]], atol=1e-6)
 
 
-def test_onnx_photos_are_normalised_as_for_imagenet_unless_told_otherwise(tmp_path: Path) -> None:
+def test_onnx_preprocessing_uses_imagenet_statistics_by_default(tmp_path: Path) -> None:
     path = onnx_file(tmp_path / "double.onnx", side="side")
     plain, small = open_backbone(f"onnx:{path}"), open_backbone(f"onnx:{path}?size=16")
     prepared = plain.prepare(Image.new("RGB", (30, 20), (0, 128, 255)))
@@ -217,15 +217,15 @@ def test_onnx_photos_are_normalised_as_for_imagenet_unless_told_otherwise(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [("?std=0", "std of the backbone"), ("?mean=1,2", "mean"), ("?colour=bgr", "got 'colour'"), ("?size=big", "got 'big'")],
 )
-def test_onnx_options_that_cannot_be_meant_are_refused(tmp_path: Path, options: str, said: str) -> None:
-    with pytest.raises(SettingsError, match=said):
+def test_invalid_onnx_options_raise(tmp_path: Path, options: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         open_backbone(f"onnx:{onnx_file(tmp_path / 'double.onnx')}{options}")
 
 
-def test_what_is_no_onnx_file_is_refused(tmp_path: Path) -> None:
+def test_invalid_onnx_files_raise(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     with pytest.raises(SettingsError, match="there is no file"):
         open_backbone(f"onnx:{tmp_path}/nowhere.onnx")
@@ -234,11 +234,11 @@ def test_what_is_no_onnx_file_is_refused(tmp_path: Path) -> None:
         open_backbone(f"onnx:{tmp_path}/text.onnx")
 
 
-# -- packages that are not here: stand-ins -------------------------------------------------------------------------------
+# -- optional packages, mocked ------------------------------------------------------------------------------------------
 
 
 class Classifier(nn.Module):
-    """As torchvision builds them: features, and a last layer under some name."""
+    """Network like those of torchvision: features and a classifier with a given name."""
 
     def __init__(self, head: str, layer: nn.Module) -> None:
         super().__init__()
@@ -274,9 +274,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> None
     ],
     ids=["resnet", "efficientnet", "vit"],
 )
-def test_torchvision_gives_what_comes_before_the_classifier(
-    monkeypatch: pytest.MonkeyPatch, head: str, layer: nn.Module
-) -> None:
+def test_torchvision_features_precede_the_classifier(monkeypatch: pytest.MonkeyPatch, head: str, layer: nn.Module) -> None:
     network = Classifier(head, layer)
     asked = []
     weights = SimpleNamespace(
@@ -297,7 +295,7 @@ def test_torchvision_gives_what_comes_before_the_classifier(
         open_backbone("torchvision:resnet9000", "cpu")
 
 
-def test_torchvision_networks_without_a_linear_classifier_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torchvision_networks_without_a_linear_classifier_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = SimpleNamespace(V1=SimpleNamespace(transforms=lambda: as_tensor))
     network = Classifier("classifier", nn.Sequential(nn.Linear(5, 9), nn.ReLU()))
     stand_in(monkeypatch, "torchvision")
@@ -306,7 +304,7 @@ def test_torchvision_networks_without_a_linear_classifier_are_refused(monkeypatc
         open_backbone("torchvision:squeezenet1_0/V1", "cpu")
 
 
-def test_timm_gives_pooled_features(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timm_features_are_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
     network = Classifier("fc", nn.Identity())
     asked = []
     stand_in(monkeypatch, "timm", create_model=lambda name, **options: asked.append((name, options)) or network)
@@ -322,7 +320,7 @@ def test_timm_gives_pooled_features(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(backbone([backbone.prepare(noise())]), expected_features(network.body, noise()), rtol=1e-4)
 
 
-def test_open_clip_encodes_images_with_named_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_clip_uses_the_named_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     network = Classifier("fc", nn.Identity())
     network.encode_image = network.forward
     asked = []
@@ -341,12 +339,12 @@ def test_open_clip_encodes_images_with_named_weights(monkeypatch: pytest.MonkeyP
         open_backbone("open_clip:ViT-X", "cpu")
 
 
-def test_where_a_transform_stands_in_memory_is_not_part_of_the_fingerprint() -> None:
+def test_memory_addresses_are_not_part_of_the_fingerprint() -> None:
     network = nn.Conv2d(3, 2, 1)
     found = {
         NetworkBackbone(
-            "x", network, as_tensor, f"Compose(<function to_rgb at 0x{place:x}>)", "cpu", lambda x: x.mean((2, 3))
+            "x", network, as_tensor, f"Compose(<function to_rgb at 0x{address:x}>)", "cpu", lambda x: x.mean((2, 3))
         ).fingerprint
-        for place in (4660, 22136)
+        for address in (4660, 22136)
     }
     assert len(found) == 1

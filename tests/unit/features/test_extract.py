@@ -1,4 +1,4 @@
-"""Extraction: nothing is done twice, nothing is lost, and a million photos need no more memory than a thousand."""
+"""Feature extraction: caching, resuming, failures, memory and files."""
 
 import json
 import shutil
@@ -44,31 +44,31 @@ def colours(n: int) -> Any:
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
-def test_features_come_in_the_order_of_the_photos(photos: Photos, backbone: Any, batch_size: int) -> None:
+def test_features_are_in_the_order_of_the_photos(photos: Photos, backbone: Any, batch_size: int) -> None:
     paths, features, failures, cached = joined(extract(photos(10), backbone, batch_size))
     assert paths == photos(10)
     np.testing.assert_array_equal(features, colours(10))
     assert (failures, cached, features.dtype) == ([], 0, np.float32)
 
 
-def test_bad_photos_are_named_and_passed_over(photos: Photos, backbone: Any, tmp_path: Path) -> None:
+def test_unusable_photos_are_reported_and_skipped(photos: Photos, backbone: Any, tmp_path: Path) -> None:
     paths = photos(6)
     paths[1].write_bytes(b"")
     paths[4].write_bytes(b"text")
-    told: list[str] = []
-    batches = list(extract(paths, backbone, 3, told.append))
+    lines: list[str] = []
+    batches = list(extract(paths, backbone, 3, lines.append))
     assert [batch.rows.tolist() for batch in batches] == [[0, 2], [3, 5]]
     np.testing.assert_array_equal(np.concatenate([batch.features for batch in batches]), colours(6)[[0, 2, 3, 5]])
     assert [failure[0] for batch in batches for failure in batch.failures] == [paths[1], paths[4]]
-    assert told[0] == f"{paths[1]}: the file is empty"
-    assert len(told) == 2
+    assert lines[0] == f"{paths[1]}: the file is empty"
+    assert len(lines) == 2
     nothing = list(extract([paths[1]], backbone))
     assert nothing[0].features.shape == (0, 3)
     with pytest.raises(SettingsError, match="batch_size"):
         next(extract(paths, backbone, 0))
 
 
-def test_a_photo_that_a_backbone_cannot_prepare_is_passed_over(photos: Photos, backbone: Any) -> None:
+def test_a_photo_that_cannot_be_preprocessed_is_skipped(photos: Photos, backbone: Any) -> None:
     def prepare(image: Image.Image) -> Any:
         if image.getpixel((0, 0))[0] == 1:
             raise ValueError("too long")
@@ -77,13 +77,13 @@ def test_a_photo_that_a_backbone_cannot_prepare_is_passed_over(photos: Photos, b
     backbone.prepare = prepare
     paths, _, failures, _ = joined(extract(photos(3), backbone))
     assert paths == [photos(3)[0], photos(3)[2]]
-    assert failures == [(photos(3)[1], "the backbone cannot prepare it (ValueError: too long)")]
+    assert failures == [(photos(3)[1], "the backbone cannot preprocess it (ValueError: too long)")]
 
 
 # -- the cache -----------------------------------------------------------------------------------------------------------
 
 
-def test_known_content_costs_nothing_whatever_its_name(photos: Photos, backbone: Any, tmp_path: Path) -> None:
+def test_renamed_photos_are_found_in_the_cache(photos: Photos, backbone: Any, tmp_path: Path) -> None:
     first = joined(extract(photos(5), backbone, 2))[1]
     renamed = [Path(shutil.copy(path, tmp_path / f"copy of {path.name}")) for path in photos(5)]
     backbone.seen = 0
@@ -92,13 +92,13 @@ def test_known_content_costs_nothing_whatever_its_name(photos: Photos, backbone:
     np.testing.assert_array_equal(features, first)
 
 
-def test_copies_in_a_batch_are_seen_once(photos: Photos, backbone: Any) -> None:
+def test_copies_in_a_batch_are_extracted_once(photos: Photos, backbone: Any) -> None:
     paths, features, _, _ = joined(extract([*photos(2)] * 3, backbone))
     assert (len(paths), backbone.seen) == (6, 2)
     np.testing.assert_array_equal(features, np.tile(colours(2), (3, 1)))
 
 
-def test_a_changed_photo_and_another_backbone_are_seen_anew(photos: Photos, backbone: Any) -> None:
+def test_a_changed_photo_or_backbone_is_extracted_again(photos: Photos, backbone: Any) -> None:
     list(extract(photos(3), backbone))
     Image.new("RGB", (4, 4), (9, 9, 9)).save(photos(3)[0])
     paths = sorted(photos(3)[0].parent.iterdir())
@@ -109,13 +109,13 @@ def test_a_changed_photo_and_another_backbone_are_seen_anew(photos: Photos, back
     assert joined(extract(paths, type(backbone)("2")))[3] == 0
 
 
-def test_without_the_cache_nothing_is_kept(photos: Photos, backbone: Any, cache: Path) -> None:
+def test_cache_false_stores_no_features(photos: Photos, backbone: Any, cache: Path) -> None:
     list(extract(photos(3), backbone, cache=False))
     assert not list(cache.rglob("*.sqlite"))
     assert joined(extract(photos(3), backbone))[3] == 0
 
 
-def test_an_interrupted_extraction_goes_on_where_it_was(photos: Photos, backbone: Any) -> None:
+def test_an_interrupted_extraction_resumes(photos: Photos, backbone: Any) -> None:
     paths, before = photos(12), set(threading.enumerate())
     batches = extract(paths, backbone, 2)
     for _ in range(3):
@@ -125,10 +125,10 @@ def test_an_interrupted_extraction_goes_on_where_it_was(photos: Photos, backbone
     _, features, _, cached = joined(extract(paths, backbone, 2))
     assert (cached, backbone.seen) == (6, 6)
     np.testing.assert_array_equal(features, colours(12))
-    assert set(threading.enumerate()) <= before  # none of its own is left
+    assert set(threading.enumerate()) <= before  # no thread is left
 
 
-def test_an_exception_of_the_backbone_keeps_what_was_done(photos: Photos, backbone: Any) -> None:
+def test_finished_batches_are_kept_after_an_exception(photos: Photos, backbone: Any) -> None:
     class Breaking(type(backbone)):
         def __call__(self, batch: Any) -> Any:
             if self.seen >= 6:
@@ -156,7 +156,7 @@ for batch in extract(sorted(Path(sys.argv[1]).iterdir()), backbone, 3):
 """
 
 
-def test_several_processes_may_extract_at_once(photos: Photos) -> None:
+def test_concurrent_processes(photos: Photos) -> None:
     folder = photos(60)[0].parent
     command = [sys.executable, "-W", "error", "-c", PROGRAM, str(folder)]
     pipe = subprocess.PIPE
@@ -176,9 +176,9 @@ def test_several_processes_may_extract_at_once(photos: Photos) -> None:
 @pytest.mark.parametrize(
     "damage",
     [lambda _: b"no database at all", lambda whole: whole[:100] + b"\xff" * 3996 + whole[4096:], lambda whole: whole[:5000]],
-    ids=["another file", "a page overwritten", "cut short"],
+    ids=["another file", "a page overwritten", "truncated"],
 )
-def test_a_damaged_database_is_set_aside(photos: Photos, backbone: Any, cache: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_database_is_replaced(photos: Photos, backbone: Any, cache: Path, damage: Callable[[bytes], bytes]) -> None:
     list(extract(photos(3), backbone))
     (database,) = cache.rglob("*.sqlite")
     damaged = damage(database.read_bytes())
@@ -191,7 +191,7 @@ def test_a_damaged_database_is_set_aside(photos: Photos, backbone: Any, cache: P
     assert joined(extract(photos(3), backbone))[3] == 3
 
 
-def test_features_with_a_changed_byte_are_not_believed(photos: Photos, backbone: Any, cache: Path) -> None:
+def test_features_with_a_wrong_checksum_are_extracted_again(photos: Photos, backbone: Any, cache: Path) -> None:
     list(extract(photos(3), backbone))
     (path,) = cache.rglob("*.sqlite")
     with sqlite3.connect(path) as database:
@@ -204,7 +204,7 @@ def test_features_with_a_changed_byte_are_not_believed(photos: Photos, backbone:
     assert joined(extract(photos(3), backbone))[3] == 3
 
 
-def test_a_cache_that_cannot_be_used_only_costs_time(photos: Photos, backbone: Any, cache: Path) -> None:
+def test_extraction_works_without_a_usable_cache(photos: Photos, backbone: Any, cache: Path) -> None:
     (cache / "features").write_text("a file where the folder should be")
     with pytest.warns(UserWarning, match="cannot be used"):
         _, features, _, cached = joined(extract(photos(3), backbone))
@@ -216,7 +216,7 @@ def test_a_cache_that_cannot_be_used_only_costs_time(photos: Photos, backbone: A
 
 
 def peak(n: int) -> int:
-    """Bytes at the highest point of extracting n simulated photos of 2 x 2 pixels."""
+    """Peak memory, in bytes, of extracting n simulated photos of 2 x 2 pixels."""
     images = [Image.new("RGB", (2, 2), (k % 256, k // 256, 0)) for k in range(500)]
     backbone = CallableBackbone(lambda batch: np.zeros((len(batch), 3)), "nothing")
     tracemalloc.start()
@@ -272,7 +272,7 @@ def test_many_rows_are_written_in_groups(backbone: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(features, [[k % 256, k // 256, 0] for k in range(9_000)])
 
 
-def test_where_nothing_could_be_used_nothing_is_written(photos: Photos, backbone: Any, tmp_path: Path) -> None:
+def test_no_file_is_written_without_usable_photos(photos: Photos, backbone: Any, tmp_path: Path) -> None:
     paths = photos(2)
     for path in paths:
         path.write_bytes(b"")
@@ -284,14 +284,14 @@ def test_where_nothing_could_be_used_nothing_is_written(photos: Photos, backbone
     assert {path.name for path in tmp_path.iterdir()} == {"photos"}
 
 
-def test_a_name_that_is_not_utf8_can_be_written(backbone: Any, tmp_path: Path) -> None:
-    strange = "\udce9t\udce9.png"  # as Python has the Latin-1 name of a file on Linux
-    one = Batch((strange,), np.array([0]), np.ones((1, 3), np.float32), (), 0)
+def test_a_path_that_is_not_utf8_can_be_written(backbone: Any, tmp_path: Path) -> None:
+    path = "\udce9t\udce9.png"  # how Python represents a Latin-1 file name on Linux
+    one = Batch((path,), np.array([0]), np.ones((1, 3), np.float32), (), 0)
     write_features(tmp_path / "out.parquet", [one], backbone)
     assert parquet.read_table(tmp_path / "out.parquet").column("path").to_pylist() == ["?t?.png"]
 
 
-def test_files_that_do_not_say_their_backbone(tmp_path: Path) -> None:
+def test_backbone_of_files_without_a_backbone(tmp_path: Path) -> None:
     np.savez(tmp_path / "plain.npz", X=np.ones((2, 3)))
     assert backbone_of(tmp_path / "plain.npz") is None
     assert backbone_of(tmp_path / "plain.csv") is None

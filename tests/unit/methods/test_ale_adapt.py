@@ -1,4 +1,4 @@
-"""ALE's label propagation against its definition, image by image."""
+"""Label propagation of ALE, compared with its definition image by image."""
 
 import copy
 from pathlib import Path
@@ -11,7 +11,7 @@ from sightunseen.core.errors import SettingsError
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.ale import ALE
 
-SETTINGS = {"neighbours": 4, "alpha": 0.6, "sharpness": 3.0}
+HYPERPARAMETERS = {"neighbours": 4, "alpha": 0.6, "sharpness": 3.0}
 
 
 @pytest.fixture(scope="module")
@@ -26,22 +26,22 @@ def model(data: ZeroShotDataset) -> ALE:
 
 @pytest.fixture(scope="module")
 def adapted(model: ALE, data: ZeroShotDataset) -> ALE:
-    return model.adapt(data.test_unseen.X, **SETTINGS)
+    return model.adapt(data.test_unseen.X, **HYPERPARAMETERS)
 
 
 def projected(model: ALE, X: np.ndarray) -> np.ndarray:
     return model._features(X).astype(float) @ model.networks_["map"].weight.detach().numpy().astype(float)
 
 
-def first_labels(model: ALE, points: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """exp(t F) over its sum over the classes ``among``, for all classes."""
+def initial_labels(model: ALE, points: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """exp(t F) of all classes, normalised over the classes ``among``."""
     powers = {label: np.exp(3.0 * points @ model._vectors_of(np.array([label]))[0]) for label in model.classes_.tolist()}
     total = sum(powers[label] for label in among.tolist())
     return np.stack([powers[label] / total for label in model.classes_.tolist()], axis=1)
 
 
 def propagated_labels(model: ALE, points: np.ndarray, unseen: np.ndarray) -> np.ndarray:
-    """The dense closed form over the unlabelled images; nothing for seen classes, and a sum of one for the unseen."""
+    """Dense closed form over the unlabelled images: zero for seen classes, normalised over the unseen ones."""
     m = len(points)
     distances = np.array([[np.linalg.norm(one - other) for other in points] for one in points])
     nearest = [sorted(set(range(m)) - {i}, key=lambda j: distances[i, j])[:4] for i in range(m)]
@@ -52,31 +52,31 @@ def propagated_labels(model: ALE, points: np.ndarray, unseen: np.ndarray) -> np.
             graph[i, j] = graph[j, i] = np.exp(-(distances[i, j] ** 2) / (2 * width**2))
     degrees = graph.sum(axis=1)
     smoothing = np.linalg.inv(np.eye(m) - 0.6 * graph / np.sqrt(np.outer(degrees, degrees)))
-    labels = smoothing @ first_labels(model, points, unseen)
+    labels = smoothing @ initial_labels(model, points, unseen)
     labels[:, np.isin(model.classes_, model.seen_classes_)] = 0
     return labels / labels[:, np.isin(model.classes_, unseen)].sum(axis=1, keepdims=True)
 
 
-def test_any_image_has_its_own_label_and_those_of_its_neighbours(adapted: ALE, data: ZeroShotDataset) -> None:
+def test_scores_combine_own_label_and_labels_of_neighbours(adapted: ALE, data: ZeroShotDataset) -> None:
     graph, seen = projected(adapted, data.test_unseen.X), projected(adapted, data.train.X)
     of_seen = (data.train.y[:, None] == adapted.classes_).astype(float)
     labels = np.concatenate([propagated_labels(adapted, graph, data.unseen), of_seen])
     images = np.concatenate([graph, seen])
     X = np.concatenate([data.test_unseen.X[::3], data.test_seen.X[::2], data.train.X[::9]])
     points = projected(adapted, X)
-    expected = 0.4 * first_labels(adapted, points, adapted.classes_)
+    expected = 0.4 * initial_labels(adapted, points, adapted.classes_)
     for k, point in enumerate(points):
         distances = np.linalg.norm(images - point, axis=1)
         others = np.flatnonzero(distances > 1e-4 * np.linalg.norm(point))  # an image is not its own neighbour
         nearest = others[np.argsort(distances[others])[:4]]
         weights = np.exp(-((distances[nearest] / distances[nearest].mean()) ** 2) / 2)
         expected[k] += 0.6 * weights @ labels[nearest] / weights.sum()
-    assert (labels.max(axis=1) > 0.5).mean() > 0.5  # it is about something
+    assert (labels.max(axis=1) > 0.5).mean() > 0.5  # the labels are informative
     np.testing.assert_allclose(adapted.decision_function(X), np.log(expected), rtol=1e-3, atol=1e-3)
 
 
-def test_seen_and_unseen_classes_are_recognised_among_all() -> None:
-    """Half of the unlabelled images are enough to tell unseen classes from seen ones in the other half."""
+def test_adapting_to_half_of_the_images_helps_on_the_other_half() -> None:
+    """Unseen classes gain among all classes, and seen classes do not lose."""
     data = make_world(World(n_seen=20, n_unseen=6, n_attributes=8, n_features=24, images_per_class=30, noise=0.5))
     model = ALE(n_steps=200, learning_rate=0.01, device="cpu").fit(data.train.X, data.train.y, data.classes)
     adapted = model.adapt(data.test_unseen.X[::2])
@@ -85,32 +85,32 @@ def test_seen_and_unseen_classes_are_recognised_among_all() -> None:
     assert adapted.score(data.test_seen.X, data.test_seen.y) > model.score(data.test_seen.X, data.test_seen.y) - 0.05
 
 
-def test_the_model_it_came_from_is_left_as_it_was(model: ALE, data: ZeroShotDataset) -> None:
+def test_adapt_does_not_change_the_model(model: ALE, data: ZeroShotDataset) -> None:
     before = model.decision_function(data.test_unseen.X)
-    model.adapt(data.test_unseen.X, **SETTINGS)
+    model.adapt(data.test_unseen.X, **HYPERPARAMETERS)
     np.testing.assert_array_equal(model.decision_function(data.test_unseen.X), before)
 
 
-def test_the_order_of_the_unlabelled_images_does_not_matter(model: ALE, adapted: ALE, data: ZeroShotDataset) -> None:
+def test_order_of_unlabelled_images_does_not_matter(model: ALE, adapted: ALE, data: ZeroShotDataset) -> None:
     mixed = np.random.default_rng(0).permutation(len(data.test_unseen.X))
-    found = model.adapt(data.test_unseen.X[mixed], **SETTINGS).decision_function(data.test_unseen.X)
+    found = model.adapt(data.test_unseen.X[mixed], **HYPERPARAMETERS).decision_function(data.test_unseen.X)
     np.testing.assert_allclose(found, adapted.decision_function(data.test_unseen.X), rtol=1e-4, atol=1e-4)
 
 
-def test_a_class_added_later_has_its_labels_propagated(model: ALE, data: ZeroShotDataset) -> None:
-    """As if it had been known, but not as a class of the unlabelled images."""
+def test_labels_of_an_added_class_are_propagated(model: ALE, data: ZeroShotDataset) -> None:
+    """The scores equal those of a model that knew the class but was not adapted to it."""
     label, others = data.unseen[1], np.delete(data.unseen, 1)
-    known = model.adapt(data.test_unseen.X, others, **SETTINGS)
+    known = model.adapt(data.test_unseen.X, others, **HYPERPARAMETERS)
     table = data.classes.only([other for other in data.classes.labels if other != label])
     later = ALE(n_steps=150, learning_rate=0.01, device="cpu").fit(data.train.X, data.train.y, table)
-    later = later.adapt(data.test_unseen.X, **SETTINGS).add_classes({label: data.classes.vectors_of([label])[0]})
+    later = later.adapt(data.test_unseen.X, **HYPERPARAMETERS).add_classes({label: data.classes.vectors_of([label])[0]})
     X = np.concatenate([data.test_unseen.X, data.test_seen.X])
     np.testing.assert_allclose(later.decision_function(X), known.decision_function(X), rtol=1e-5, atol=1e-5)
     images = data.test_unseen.X[data.test_unseen.y == label]
     assert (later.predict(images, "unseen") == label).mean() > 0.5
 
 
-def test_it_is_saved_and_forgotten_by_another_fit(model: ALE, adapted: ALE, data: ZeroShotDataset, tmp_path: Path) -> None:
+def test_propagation_is_saved_and_reset_by_fit(model: ALE, adapted: ALE, data: ZeroShotDataset, tmp_path: Path) -> None:
     adapted.save(tmp_path / "model")
     X = np.concatenate([data.test_unseen.X, data.test_seen.X])
     loaded = ALE.load(tmp_path / "model")
@@ -120,12 +120,12 @@ def test_it_is_saved_and_forgotten_by_another_fit(model: ALE, adapted: ALE, data
 
 
 @pytest.mark.parametrize("unlabelled", [1, 2])
-def test_one_image_or_two_equal_ones_are_enough(model: ALE, data: ZeroShotDataset, unlabelled: int) -> None:
+def test_adapting_to_one_image_or_two_equal_images(model: ALE, data: ZeroShotDataset, unlabelled: int) -> None:
     adapted = model.adapt(np.repeat(data.test_unseen.X[:1], unlabelled, axis=0))
     assert np.isfinite(adapted.decision_function(data.test_unseen.X)).all()
 
 
 @pytest.mark.parametrize(("name", "value"), [("neighbours", 0), ("alpha", 1.0), ("alpha", -0.1), ("sharpness", -1.0)])
-def test_a_bad_setting_of_adapt_is_named(name: str, value: float, model: ALE, data: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_of_adapt_is_named(name: str, value: float, model: ALE, data: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         model.adapt(data.test_unseen.X, **{name: value})

@@ -1,6 +1,7 @@
-"""CMT: the loss, the Gaussians of the seen classes and the decision between seen and unseen, written out."""
+"""CMT: loss, Gaussians of the seen classes, and the decision between seen and unseen, compared with explicit loops."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,11 +26,12 @@ def fitted(world: ZeroShotDataset) -> CMT:
     return model.fit(world.train.X, world.train.y, world.classes)
 
 
-def test_the_loss_is_that_of_the_mapping_and_that_of_the_classifier() -> None:
+def test_loss_is_sum_of_mapping_and_classification_loss(stub_model: Any) -> None:
     rng = torch.Generator().manual_seed(0)
     mapping, softmax = Perceptron((5, 6, 4), rng, "tanh").double(), Perceptron((5, 7), rng).double()
     vectors, features = (torch.randn(size, generator=rng, dtype=torch.float64) for size in ((7, 4), (40, 5)))
-    objective = Transfer(mapping, softmax, Novelty(7), vectors, features, torch.arange(40) % 7, 9, 0.9, seed=0)
+    model = stub_model({"mapping": mapping, "softmax": softmax}, vectors, images_per_episode=9)
+    objective = Transfer(model, features, torch.arange(40) % 7)
     (rows,) = objective.draw(3, 1)["rows"].tolist()
     squares, losses = [], []
     for row in rows:
@@ -41,16 +43,16 @@ def test_the_loss_is_that_of_the_mapping_and_that_of_the_classifier() -> None:
     assert objective.loss({"rows": torch.tensor(rows)}).item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_novelty_is_the_largest_density_of_isometric_gaussians_around_the_seen_classes() -> None:
+def test_novelty_is_largest_density_of_isotropic_gaussians() -> None:
     rng = torch.Generator().manual_seed(0)
-    vectors, places = torch.randn((3, 4), generator=rng, dtype=torch.float64), torch.arange(60) % 3
-    spread = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)[places, None]
-    mapped = vectors[places] + spread * torch.randn((60, 4), generator=rng, dtype=torch.float64)
+    vectors, targets = torch.randn((3, 4), generator=rng, dtype=torch.float64), torch.arange(60) % 3
+    spread = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)[targets, None]
+    mapped = vectors[targets] + spread * torch.randn((60, 4), generator=rng, dtype=torch.float64)
     novelty = Novelty(3).double()
-    novelty.learn(mapped, places, vectors, kept=0.9)
+    novelty.learn(mapped, targets, vectors, kept=0.9)
     densities = []
     for k in range(3):
-        variance = float((mapped[places == k] - vectors[k]).square().mean())
+        variance = float((mapped[targets == k] - vectors[k]).square().mean())
         densities.append(multivariate_normal(vectors[k].numpy(), variance * np.eye(4)).logpdf(mapped.numpy()))
     best = np.max(densities, axis=0)
     found = novelty(mapped, vectors).numpy()
@@ -58,9 +60,7 @@ def test_novelty_is_the_largest_density_of_isometric_gaussians_around_the_seen_c
     assert (found < 0).sum() == 6  # a tenth of the images are novel
 
 
-def test_a_known_image_gets_its_class_from_the_softmax_and_a_novel_one_the_nearest_unseen_vector(
-    fitted: CMT, world: ZeroShotDataset
-) -> None:
+def test_softmax_classifies_known_images_and_nearest_vector_novel_ones(fitted: CMT, world: ZeroShotDataset) -> None:
     X = np.concatenate([world.test_seen.X, world.test_unseen.X])
     mapping, softmax, novelty = fitted.networks_.values()
     seen = torch.tensor(fitted._vectors_of(fitted.seen_classes_), dtype=torch.float32)
@@ -79,9 +79,7 @@ def test_a_known_image_gets_its_class_from_the_softmax_and_a_novel_one_the_neare
     np.testing.assert_array_equal(predicted[known < -1], nearest[known < -1])
 
 
-def test_the_gaussians_are_those_of_the_trained_mapping_and_part_of_a_saved_model(
-    fitted: CMT, world: ZeroShotDataset, tmp_path: object
-) -> None:
+def test_gaussians_match_trained_mapping_and_are_saved(fitted: CMT, world: ZeroShotDataset, tmp_path: object) -> None:
     with torch.no_grad():
         mapped = fitted.networks_["mapping"](torch.from_numpy(world.train.X)).numpy()
     for label, variance in zip(fitted.seen_classes_, fitted.networks_["novelty"].variances.tolist(), strict=True):
@@ -95,6 +93,6 @@ def test_the_gaussians_are_those_of_the_trained_mapping_and_part_of_a_saved_mode
 
 
 @pytest.mark.parametrize(("name", "value"), [("kept", 1.2), ("kept", -0.1), ("hidden", 0), ("images_per_episode", 0)])
-def test_a_bad_setting_is_named(name: str, value: object) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: object) -> None:
     with pytest.raises(SettingsError, match=name):
         CMT(**{name: value}).fit(np.eye(3), [0, 1, 2])

@@ -1,6 +1,7 @@
-"""CN-ZSL: class normalisation, the variances it keeps, and the loss, against literal loops."""
+"""CN-ZSL: class normalisation, initial variances and loss, compared with explicit loops."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,19 +27,20 @@ def literal_normalisation(values: list[list[float]], n_seen: int) -> list[list[f
 
 
 @pytest.mark.parametrize("n_seen", [1, 2, 5, 7])
-def test_class_normalisation_has_the_statistics_of_the_first_classes(n_seen: int) -> None:
+def test_class_normalisation_uses_statistics_of_seen_classes(n_seen: int) -> None:
     values = 3 * torch.randn(7, 4, generator=rng(), dtype=torch.float64) + 2
     found = class_normalised(values, n_seen)
     np.testing.assert_allclose(found.numpy(), literal_normalisation(values.tolist(), n_seen), rtol=1e-10)
 
 
 @torch.no_grad()
-def test_the_loss_is_that_of_a_literal_network() -> None:
+def test_loss_matches_explicit_loops(stub_model: Any) -> None:
     network = PrototypeNetwork(3, 6, 4, rng()).double()
     network.least.fill_(0.0)
     vectors, X = torch.rand(5, 3, generator=rng(1), dtype=torch.float64), torch.rand(8, 4, generator=rng(2)).double()
-    places, rows = torch.tensor([0, 1, 2, 3, 4, 0, 1, 2]), torch.tensor([7, 0, 3, 3])
-    found = PrototypeTraining(network, vectors, X, places, scale=3.0, batch_size=4, seed=0).loss({"rows": rows})
+    targets, rows = torch.tensor([0, 1, 2, 3, 4, 0, 1, 2]), torch.tensor([7, 0, 3, 3])
+    model = stub_model({"prototypes": network}, vectors, scale=3.0, batch_size=4)
+    found = PrototypeTraining(model, X, targets).loss({"rows": rows})
 
     def layer(linear: torch.nn.Linear, inputs: list[list[float]]) -> list[list[float]]:
         pairs = list(zip(linear.weight.tolist(), linear.bias.tolist(), strict=True))
@@ -55,13 +57,13 @@ def test_the_loss_is_that_of_a_literal_network() -> None:
         x = X[row].tolist()
         cosines = [sum(a * b for a, b in zip(x, p, strict=True)) / math.hypot(*x) / math.hypot(*p) for p in prototypes]
         exponentials = [math.exp(9.0 * cosine) for cosine in cosines]
-        total -= math.log(exponentials[places[row]] / sum(exponentials))
+        total -= math.log(exponentials[targets[row]] / sum(exponentials))
     assert float(found) == pytest.approx(total / 4, rel=1e-10)
 
 
 @torch.no_grad()
-def test_scores_start_with_the_variance_of_the_features_whatever_the_depth_adds() -> None:
-    """Eq. 10: products of features of variance v with first prototypes have variance v; plain He weights give d v, or so."""
+def test_initial_scores_have_the_variance_of_the_features() -> None:
+    """Eq. 10: products of features of variance v with initial prototypes have variance v; He initialisation gives about d v."""
     semantic_size, hidden, feature_size = 40, 300, 500
     network = PrototypeNetwork(semantic_size, hidden, feature_size, rng())
     prototypes = network(torch.randn(100, semantic_size, generator=rng(1)), 100)
@@ -70,7 +72,7 @@ def test_scores_start_with_the_variance_of_the_features_whatever_the_depth_adds(
     assert float(prototypes.square().sum(dim=1).mean()) == pytest.approx(1, rel=0.1)
 
 
-def test_prototypes_are_not_negative_where_features_are_not(small_world: ZeroShotDataset) -> None:
+def test_prototypes_are_non_negative_if_features_are(small_world: ZeroShotDataset) -> None:
     quick = {"hidden": 16, "n_steps": 20, "device": "cpu"}
     X, y, classes = small_world.train.X, small_world.train.y, small_world.classes
     for features, rectified in ((X, True), (X - 1, False)):
@@ -79,7 +81,7 @@ def test_prototypes_are_not_negative_where_features_are_not(small_world: ZeroSho
         assert (float(prototypes.min()) >= 0) == rectified
 
 
-def test_the_score_of_a_class_does_not_depend_on_the_other_candidates(small_world: ZeroShotDataset) -> None:
+def test_score_does_not_depend_on_other_candidates(small_world: ZeroShotDataset) -> None:
     model = CNZSL(hidden=16, n_steps=20, device="cpu").fit(small_world.train.X, small_world.train.y, small_world.classes)
     X, one = small_world.test_unseen.X, small_world.unseen[1]
     among_all = model.decision_function(X, "all")[:, list(model.classes_).index(one)]

@@ -1,4 +1,4 @@
-"""CONSE: softmax regression against scikit-learn's, and the convex combination by literal loops."""
+"""CONSE: softmax regression compared with scikit-learn, convex combination compared with explicit loops."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from sightunseen.methods.conse import CONSE
 from sightunseen.methods.shared.logistic_regression import softmax_regression
 
 
-def test_softmax_regression_finds_what_scikit_learn_finds() -> None:
+def test_softmax_regression_matches_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     X, y = 5 + rng.standard_normal((60, 6)) * np.arange(1, 7), rng.integers(4, size=60)
     penalty = 0.2
@@ -23,9 +23,7 @@ def test_softmax_regression_finds_what_scikit_learn_finds() -> None:
 
 
 @pytest.mark.parametrize("n_combined", [1, 3, 50])
-def test_scores_are_cosines_with_the_combination_of_the_most_probable_classes(
-    small_world: ZeroShotDataset, n_combined: int
-) -> None:
+def test_scores_are_cosines_with_the_combined_vectors(small_world: ZeroShotDataset, n_combined: int) -> None:
     model = CONSE(n_combined, feature_scaling="none", semantic_norm=None)
     model.fit(small_world.train.X, small_world.train.y, small_world.classes)
     X = small_world.test_unseen.X[:4]
@@ -41,13 +39,13 @@ def test_scores_are_cosines_with_the_combination_of_the_most_probable_classes(
             assert score == pytest.approx(cosine, abs=1e-5)
 
 
-def test_an_image_of_a_seen_class_is_described_by_its_class(small_world: ZeroShotDataset) -> None:
+def test_seen_images_are_described_by_their_own_class(small_world: ZeroShotDataset) -> None:
     model = CONSE(n_combined=1).fit(small_world.train.X, small_world.train.y, small_world.classes)
     best = model.seen_classes_[model.decision_function(small_world.train.X, "seen").argmax(axis=1)]
     assert np.mean(best == small_world.train.y) > 0.95
 
 
 @pytest.mark.parametrize(("name", "value"), [("n_combined", 0), ("penalty", 0.0)])
-def test_a_bad_setting_is_named(name: str, value: object, small_world: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: object, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         CONSE(**{name: value}).fit(small_world.train.X, small_world.train.y, small_world.classes)

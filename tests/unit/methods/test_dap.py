@@ -1,4 +1,4 @@
-"""DAP: logistic regressions against scikit-learn's, and the posterior by literal products of probabilities."""
+"""DAP: logistic regressions compared with scikit-learn, posterior compared with explicit products of probabilities."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from sightunseen.methods.dap import DAP
 from sightunseen.methods.shared.logistic_regression import logistic_regressions
 
 
-def test_all_regressions_at_once_find_what_scikit_learn_finds_one_by_one() -> None:
+def test_joint_regressions_match_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     X, targets = 5 + rng.standard_normal((60, 6)) * np.arange(1, 7), (rng.random((60, 3)) < [0.5, 0.2, 0.9]).astype(float)
     penalty = 0.2
@@ -24,20 +24,20 @@ def test_all_regressions_at_once_find_what_scikit_learn_finds_one_by_one() -> No
         assert intercepts[m] == pytest.approx(expected.intercept_[0], abs=1e-5)
 
 
-def test_probabilities_are_the_paper_s_product_over_attributes(small_world: ZeroShotDataset) -> None:
+def test_probabilities_are_products_over_attributes(small_world: ZeroShotDataset) -> None:
     rng = np.random.default_rng(0)
     continuous = small_world.classes.vectors + 3 * rng.random(small_world.classes.vectors.shape)
-    continuous[:, 4] = 2.0  # what every class has says nothing
+    continuous[:, 4] = 2.0  # a constant attribute is left out
     table = ClassTable(small_world.classes.labels, continuous)
     model = DAP(feature_scaling="none").fit(small_world.train.X, small_world.train.y, table)
     seen = table.vectors_of(small_world.seen)
     means = seen.sum(axis=0) / len(seen)
     priors = (seen > means).sum(axis=0) / len(seen)
     X, labels = small_world.test_unseen.X[:5], small_world.unseen
-    told = np.delete(np.arange(len(means)), 4)
-    targets = (table.vectors_of(small_world.train.y) > means)[:, told].astype(np.float32)
+    varying = np.delete(np.arange(len(means)), 4)
+    targets = (table.vectors_of(small_world.train.y) > means)[:, varying].astype(np.float32)
     weights, intercepts = logistic_regressions(small_world.train.X, targets, model.penalty)
-    p_attributes = dict(zip(told.tolist(), expit(X @ weights + intercepts).T, strict=True))
+    p_attributes = dict(zip(varying.tolist(), expit(X @ weights + intercepts).T, strict=True))
     found = model.predict_proba(X, labels)
     for i in range(len(X)):
         posterior = np.ones(len(labels))
@@ -51,10 +51,10 @@ def test_probabilities_are_the_paper_s_product_over_attributes(small_world: Zero
         np.testing.assert_allclose(found[i], posterior / posterior.sum(), rtol=1e-3, atol=1e-7)
 
 
-def test_an_attribute_without_difference_among_the_seen_classes_changes_no_score(small_world: ZeroShotDataset) -> None:
+def test_attribute_constant_over_seen_classes_is_ignored(small_world: ZeroShotDataset) -> None:
     plain = DAP().fit(small_world.train.X, small_world.train.y, small_world.classes)
     unseen = np.isin(small_world.classes.labels, small_world.unseen)
-    for constant in (0.0, 1.0):  # seen classes all have it, or none has; the unseen ones have it by turns
+    for constant in (0.0, 1.0):  # constant over seen classes, alternating over unseen ones
         column = np.where(unseen, np.arange(len(unseen)) % 2, constant)
         table = ClassTable(small_world.classes.labels, np.column_stack([small_world.classes.vectors, column]))
         model = DAP().fit(small_world.train.X, small_world.train.y, table)
@@ -62,7 +62,7 @@ def test_an_attribute_without_difference_among_the_seen_classes_changes_no_score
         np.testing.assert_allclose(model.decision_function(X), plain.decision_function(X), rtol=1e-5, atol=1e-5)
 
 
-def test_hundreds_of_attributes_do_not_underflow() -> None:
+def test_many_attributes_do_not_underflow() -> None:
     rng = np.random.default_rng(0)
     vectors, X = (rng.random((5, 2000)) < 0.5).astype(float), rng.standard_normal((50, 8)).astype(np.float32)
     y = np.arange(50) % 4
@@ -74,6 +74,6 @@ def test_hundreds_of_attributes_do_not_underflow() -> None:
     np.testing.assert_array_equal(model.predict(X), y)
 
 
-def test_a_bad_penalty_is_named(small_world: ZeroShotDataset) -> None:
+def test_invalid_penalty_is_named(small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match="penalty"):
         DAP(penalty=-1).fit(small_world.train.X, small_world.train.y, small_world.classes)

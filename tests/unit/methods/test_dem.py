@@ -1,4 +1,6 @@
-"""DEM: the loss and the scores, written out."""
+"""DEM: loss and scores, compared with explicit loops."""
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,22 +12,23 @@ from sightunseen.methods.dem import DEM, Embedding
 from sightunseen.methods.shared.networks import Perceptron
 
 
-def test_the_loss_is_the_mean_squared_distance_to_the_embedded_class() -> None:
+def test_loss_is_mean_squared_distance_to_embedded_class(stub_model: Any) -> None:
     rng = torch.Generator().manual_seed(0)
     network = Perceptron((4, 6, 5), rng).double()
     vectors, features = (torch.randn(size, generator=rng, dtype=torch.float64) for size in ((7, 4), (40, 5)))
-    objective = Embedding([network], vectors, features, torch.arange(40) % 7, 3, 2, seed=0)
-    task = {name: array[0] for name, array in objective.draw(0, 1).items()}
+    model = stub_model({"embedding": network}, vectors, classes_per_episode=3, images_per_class=2)
+    objective = Embedding(model, features, torch.arange(40) % 7)
+    episode = {name: array[0] for name, array in objective.draw(0, 1).items()}
     squares = []
-    for row, label in zip(task["rows"].tolist(), task["labels"].tolist(), strict=True):
-        embedded = network(vectors[task["classes"][label]]).tolist()
+    for row, label in zip(episode["rows"].tolist(), episode["labels"].tolist(), strict=True):
+        embedded = network(vectors[episode["classes"][label]]).tolist()
         squares += [(e - x) ** 2 for e, x in zip(embedded, features[row].tolist(), strict=True)]
     assert len(squares) == 3 * 2 * 5
-    assert objective.loss(task).item() == pytest.approx(sum(squares) / len(squares), rel=1e-12)
+    assert objective.loss(episode).item() == pytest.approx(sum(squares) / len(squares), rel=1e-12)
 
 
 @pytest.mark.parametrize("similarity", ["distance", "cosine"])
-def test_scores_order_classes_by_their_nearness(similarity: str) -> None:
+def test_scores_are_cosines_or_negative_distances(similarity: str) -> None:
     world = make_world(World(n_seen=8, n_unseen=3, n_attributes=6, n_features=10, images_per_class=5))
     model = DEM(hidden=8, similarity=similarity, feature_scaling="none", n_steps=5, device="cpu")
     model.fit(world.train.X, world.train.y, world.classes)
@@ -42,6 +45,6 @@ def test_scores_order_classes_by_their_nearness(similarity: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("similarity", "dot"), ("hidden", 0), ("images_per_class", 1.5)])
-def test_a_bad_setting_is_named(name: str, value: object) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: object) -> None:
     with pytest.raises(SettingsError, match=name):
         DEM(**{name: value}).fit(np.eye(3), [0, 1, 2])

@@ -1,4 +1,4 @@
-"""DSRL against its objective written out, and against solvers of its parts."""
+"""DSRL, compared with its objective written out and with general solvers."""
 
 from pathlib import Path
 
@@ -17,42 +17,46 @@ def world() -> ZeroShotDataset:
     return make_world(World(n_seen=20, n_unseen=5, n_attributes=8, n_features=24, images_per_class=15, private=0.0, noise=0.5))
 
 
-def test_codes_are_those_of_non_negative_least_squares() -> None:
+def test_codes_solve_non_negative_least_squares() -> None:
     rng = np.random.default_rng(0)
     components, X = rng.random((5, 12)), rng.random((7, 12))
     codes = descend(components @ components.T, components @ X.T, np.zeros((5, 7)), sweeps=3000)
     np.testing.assert_allclose(codes.T, [nnls(components.T, x)[0] for x in X], atol=1e-6)
 
 
-def test_the_map_is_the_best_over_all_labelled_images() -> None:
+def test_map_minimises_ridge_loss_over_labelled_images() -> None:
     rng = np.random.default_rng(1)
-    vectors, places, codes = rng.random((4, 3)), np.array([0, 0, 1, 2, 2, 2, 3]), rng.random((2, 7))
-    alignment = Alignment(vectors, places, 0.5)
+    vectors, targets, codes = rng.random((4, 3)), np.array([0, 0, 1, 2, 2, 2, 3]), rng.random((2, 7))
+    alignment = Alignment(vectors, targets, 0.5)
     alignment.improve(codes)
 
     def loss(flat: np.ndarray) -> float:
         W, b = flat[:6].reshape(3, 2), flat[6:]
-        each = sum(((codes[:, i] - vectors[places[i]] @ W - b) ** 2).sum() for i in range(7))
+        each = sum(((codes[:, i] - vectors[targets[i]] @ W - b) ** 2).sum() for i in range(7))
         return each + alignment.penalty * (W**2).sum()
 
     best = minimize(loss, np.zeros(8), tol=1e-12).x
     np.testing.assert_allclose(alignment.map, best[:6].reshape(3, 2), atol=1e-5)
-    np.testing.assert_allclose(alignment.targets().T, (vectors @ best[:6].reshape(3, 2) + best[6:])[places], atol=1e-5)
+    np.testing.assert_allclose(alignment.predicted_codes().T, (vectors @ best[:6].reshape(3, 2) + best[6:])[targets], atol=1e-5)
 
 
 @pytest.mark.parametrize("signed", [False, True])
-def test_every_step_lowers_the_objective(signed: bool) -> None:
+def test_steps_lower_the_objective(signed: bool) -> None:
     rng = np.random.default_rng(2)
     X = rng.normal(size=(40, 9)) if signed else rng.random((40, 9))
-    vectors, places, first = rng.random((5, 3)), rng.integers(5, size=25), X[:6] / np.linalg.norm(X[:6], axis=1, keepdims=True)
-    places[:5] = range(5)
-    alignment = Alignment(vectors, places, 0.3)
-    factors, values = Factorisation(X, alignment, first, weight=2.0, shrinkage=0.05), []
+    vectors, targets, initial = (
+        rng.random((5, 3)),
+        rng.integers(5, size=25),
+        X[:6] / np.linalg.norm(X[:6], axis=1, keepdims=True),
+    )
+    targets[:5] = range(5)
+    alignment = Alignment(vectors, targets, 0.3)
+    factors, values = Factorisation(X, alignment, initial, weight=2.0, shrinkage=0.05), []
     for _ in range(20):
         Z, b = factors.codes.T, alignment.centre - alignment.vector_centre @ alignment.map
         value = 0.5 * ((X - Z @ factors.components) ** 2).sum() + 0.05 * Z.sum()
-        for i, place in enumerate(places):
-            value += 2.0 / 2 * ((Z[i] - vectors[place] @ alignment.map - b) ** 2).sum()
+        for i, target in enumerate(targets):
+            value += 2.0 / 2 * ((Z[i] - vectors[target] @ alignment.map - b) ** 2).sum()
         values.append(value + 2.0 / 2 * alignment.penalty * (alignment.map**2).sum())
         factors.step()
     assert (np.diff(values) < 1e-9).all()
@@ -62,7 +66,7 @@ def test_every_step_lowers_the_objective(signed: bool) -> None:
     assert (factors.components < 0).any() == signed
 
 
-def test_adapting_without_propagation_or_with_it_helps_and_keeps_every_class(world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_adapt_keeps_accuracy_and_is_saved(world: ZeroShotDataset, tmp_path: Path) -> None:
     X, y = world.test_unseen.X, world.test_unseen.y
     model = DSRL(components=20, steps=3).fit(world.train.X, world.train.y, world.classes)
     adapted = model.adapt(X, world.unseen[::-1], neighbours=5)
@@ -75,7 +79,7 @@ def test_adapting_without_propagation_or_with_it_helps_and_keeps_every_class(wor
     assert not np.allclose(model.adapt(X, propagation=0.0).decision_function(X), model.adapt(X).decision_function(X))
 
 
-def test_propagation_draws_the_scores_of_a_class_together(world: ZeroShotDataset) -> None:
+def test_propagation_reduces_within_class_variance_of_scores(world: ZeroShotDataset) -> None:
     X, y = world.test_unseen.X, world.test_unseen.y
     model = DSRL(components=20, steps=3).fit(world.train.X, world.train.y, world.classes)
 
@@ -91,13 +95,13 @@ def test_propagation_draws_the_scores_of_a_class_together(world: ZeroShotDataset
     ("name", "value"),
     [("components", 0), ("alignment", -1.0), ("sparsity", -0.1), ("semantic_penalty", 0), ("steps", 0), ("seed", -1)],
 )
-def test_a_bad_setting_is_named(name: str, value: float, world: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: float, world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         DSRL(**{name: value}).fit(world.train.X, world.train.y, world.classes)
 
 
 @pytest.mark.parametrize(("name", "value"), [("propagation", 1.0), ("neighbours", 0), ("steps", 0)])
-def test_a_bad_setting_of_adapt_is_named(name: str, value: float, world: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_of_adapt_is_named(name: str, value: float, world: ZeroShotDataset) -> None:
     model = DSRL(components=5, steps=1).fit(world.train.X, world.train.y, world.classes)
     with pytest.raises(SettingsError, match=name):
         model.adapt(world.test_unseen.X, **{name: value})

@@ -1,4 +1,4 @@
-"""ESZSL's closed form: the gradient of the paper's objective is zero there, and nowhere near it is the objective lower."""
+"""Closed form of ESZSL: the gradient of the objective is zero, and nearby points have a higher objective."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from sightunseen.methods import ESZSL
 
 
 def objective(model: ESZSL, V: torch.Tensor, X: np.ndarray, y: np.ndarray) -> torch.Tensor:
-    """Eq. 3, with the penalties as the class documents them."""
+    """Eq. 3, with relative penalties as documented."""
     X = torch.tensor(model.scaling_(X), dtype=torch.float64)
     S = torch.tensor(model._vectors_of(model.seen_classes_))
     Y = torch.full((len(X), len(S)), -1.0, dtype=torch.float64)
@@ -22,10 +22,10 @@ def objective(model: ESZSL, V: torch.Tensor, X: np.ndarray, y: np.ndarray) -> to
     return error + gamma * ((V @ S.T) ** 2).sum() + lamda * ((X @ V) ** 2).sum() + gamma * lamda * (V**2).sum()
 
 
-@pytest.mark.parametrize("settings", [{}, {"feature_penalty": 0.1, "semantic_penalty": 2.0, "feature_scaling": "none"}])
-def test_the_solution_is_where_the_gradient_is_zero(small_world: ZeroShotDataset, settings: dict[str, float]) -> None:
+@pytest.mark.parametrize("hyperparameters", [{}, {"feature_penalty": 0.1, "semantic_penalty": 2.0, "feature_scaling": "none"}])
+def test_gradient_is_zero_at_the_solution(small_world: ZeroShotDataset, hyperparameters: dict[str, float]) -> None:
     X, y = small_world.train.X, small_world.train.y
-    model = ESZSL(**settings).fit(X, y, small_world.classes)
+    model = ESZSL(**hyperparameters).fit(X, y, small_world.classes)
     V = torch.tensor(model.map_, requires_grad=True)
     value = objective(model, V, X, y)
     (gradient,) = torch.autograd.grad(value, V)
@@ -36,7 +36,7 @@ def test_the_solution_is_where_the_gradient_is_zero(small_world: ZeroShotDataset
     assert objective(model, nudged, X, y) > value
 
 
-def test_scores_are_the_bilinear_form(small_world: ZeroShotDataset) -> None:
+def test_scores_are_bilinear(small_world: ZeroShotDataset) -> None:
     model = ESZSL(feature_scaling="none").fit(small_world.train.X, small_world.train.y, small_world.classes)
     X, labels = small_world.test_unseen.X[:5], small_world.unseen
     vectors = small_world.classes.vectors_of(labels)
@@ -47,6 +47,6 @@ def test_scores_are_the_bilinear_form(small_world: ZeroShotDataset) -> None:
 
 @pytest.mark.parametrize("name", ["feature_penalty", "semantic_penalty"])
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), "much"])
-def test_a_penalty_must_be_more_than_zero(name: str, value: object, small_world: ZeroShotDataset) -> None:
+def test_penalty_must_be_positive(name: str, value: object, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         ESZSL(**{name: value}).fit(small_world.train.X, small_world.train.y, small_world.classes)

@@ -1,4 +1,4 @@
-"""GFZSL against scipy's densities, scikit-learn's kernel ridge regression, and what EM promises."""
+"""GFZSL, compared with scipy's densities, scikit-learn's kernel ridge regression and the properties of EM."""
 
 from pathlib import Path
 
@@ -18,38 +18,38 @@ def world() -> ZeroShotDataset:
     return make_world(World(n_seen=20, n_unseen=5, n_attributes=8, n_features=24, images_per_class=15, private=0.0, noise=0.5))
 
 
-def test_densities_are_those_of_scipy() -> None:
+def test_densities_match_scipy() -> None:
     rng = np.random.default_rng(0)
     X, means, variances = rng.normal(size=(7, 4)), rng.normal(size=(3, 4)), rng.random((3, 4)) + 0.1
     expected = [[stats.multivariate_normal(m, np.diag(v)).logpdf(x) for m, v in zip(means, variances, strict=True)] for x in X]
     np.testing.assert_allclose(log_densities(X, means, variances), expected, rtol=1e-9)
 
 
-def test_variances_are_the_most_likely_ones_under_the_prior() -> None:
+def test_variances_are_map_estimates() -> None:
     rng = np.random.default_rng(1)
-    X, places = rng.normal(size=(30, 2)) * [1, 3], np.repeat([0, 1, 2], [5, 10, 15])
-    means, variances = estimates(X, places, prior_images=4.0)
-    within = np.mean([(X[i] - X[places == places[i]].mean(axis=0)) ** 2 for i in range(30)])
+    X, targets = rng.normal(size=(30, 2)) * [1, 3], np.repeat([0, 1, 2], [5, 10, 15])
+    means, variances = estimates(X, targets, prior_images=4.0)
+    within = np.mean([(X[i] - X[targets == targets[i]].mean(axis=0)) ** 2 for i in range(30)])
     for c in range(3):
-        np.testing.assert_allclose(means[c], X[places == c].mean(axis=0))
+        np.testing.assert_allclose(means[c], X[targets == c].mean(axis=0))
         for j in range(2):
-            x = X[places == c, j]
+            x = X[targets == c, j]
 
-            def surprise(log_v: float, x: np.ndarray = x) -> float:
+            def negative_log_posterior(log_v: float, x: np.ndarray = x) -> float:
                 prior = stats.invgamma.logpdf(np.exp(log_v), 4 / 2 - 1, scale=4 * within / 2)
                 return -stats.norm.logpdf(x, x.mean(), np.exp(log_v / 2)).sum() - prior
 
-            best = optimize.minimize_scalar(surprise, bounds=(-5, 5), method="bounded", options={"xatol": 1e-9}).x
+            best = optimize.minimize_scalar(negative_log_posterior, bounds=(-5, 5), method="bounded", options={"xatol": 1e-9}).x
             assert variances[c, j] == pytest.approx(np.exp(best), rel=1e-5)
 
 
-def test_features_that_never_vary_keep_a_variance() -> None:
+def test_variance_of_constant_features_is_positive() -> None:
     _, variances = estimates(np.ones((6, 3), dtype=np.float32), np.array([0, 0, 0, 1, 1, 1]), 10.0)
     assert (variances > 0).all()
 
 
 @pytest.mark.parametrize("kernel", ["linear", "quadratic"])
-def test_parameters_of_unseen_classes_are_those_of_kernel_ridge_regression(kernel: str, world: ZeroShotDataset) -> None:
+def test_unseen_parameters_match_kernel_ridge_regression(kernel: str, world: ZeroShotDataset) -> None:
     model = GFZSL(kernel, mean_penalty=0.3, variance_penalty=0.7, semantic_norm=None).fit(
         world.train.X, world.train.y, world.classes
     )
@@ -63,7 +63,7 @@ def test_parameters_of_unseen_classes_are_those_of_kernel_ridge_regression(kerne
         np.testing.assert_allclose(parameter, targets.mean(axis=0) + regression.predict(U), rtol=1e-6)
 
 
-def test_seen_classes_may_have_their_own_estimates(world: ZeroShotDataset) -> None:
+def test_seen_classes_can_use_estimated_parameters(world: ZeroShotDataset) -> None:
     model = GFZSL(seen="estimated").fit(world.train.X, world.train.y, world.classes)
     means, variances = estimates(world.train.X, np.searchsorted(world.seen, world.train.y), model.prior_images)
     found = model.parameters_of(world.seen[::-1])
@@ -75,7 +75,7 @@ def test_seen_classes_may_have_their_own_estimates(world: ZeroShotDataset) -> No
 
 
 @pytest.mark.parametrize(("mean_images", "variance_images"), [(0.0, 1e-3), (5.0, 2.0), (10.0, 1e6)])
-def test_every_step_of_em_raises_the_posterior(mean_images: float, variance_images: float) -> None:
+def test_em_steps_raise_the_posterior(mean_images: float, variance_images: float) -> None:
     rng = np.random.default_rng(3)
     centres = rng.normal(size=(4, 6)) * 2
     X = centres[rng.integers(4, size=200)] + rng.normal(size=(200, 6))
@@ -94,7 +94,7 @@ def test_every_step_of_em_raises_the_posterior(mean_images: float, variance_imag
     assert mixture.shares.sum() == pytest.approx(1)
 
 
-def test_adapting_brings_the_classes_to_their_images(world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_adapt_moves_means_towards_the_true_means(world: ZeroShotDataset, tmp_path: Path) -> None:
     X, y = world.test_unseen.X, world.test_unseen.y
     model = GFZSL().fit(world.train.X, world.train.y, world.classes)
     adapted = model.adapt(X, world.unseen[::-1])
@@ -103,7 +103,7 @@ def test_adapting_brings_the_classes_to_their_images(world: ZeroShotDataset, tmp
     assert after < before
     assert (np.diff(adapted.history_) >= -1e-6).all()
     assert adapted.score(X, y, "unseen") >= model.score(X, y, "unseen")
-    # Seen classes, and classes that were added later, are as they were.
+    # Seen classes and classes added later do not change.
     np.testing.assert_array_equal(adapted.decision_function(X, "seen"), model.decision_function(X, "seen"))
     adapted.add_classes({"a": np.ones(8)}).save(tmp_path / "model")
     model.add_classes({"a": np.ones(8)})
@@ -115,6 +115,6 @@ def test_adapting_brings_the_classes_to_their_images(world: ZeroShotDataset, tmp
     ("name", "value"),
     [("kernel", "rbf"), ("mean_penalty", 0.0), ("variance_penalty", -1), ("prior_images", 0), ("seen", "both")],
 )
-def test_a_bad_setting_is_named(name: str, value: object, world: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: object, world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         GFZSL(**{name: value}).fit(world.train.X, world.train.y, world.classes)

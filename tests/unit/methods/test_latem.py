@@ -1,4 +1,4 @@
-"""Latent embeddings against their definition."""
+"""LATEM, compared with its definition."""
 
 import numpy as np
 import pytest
@@ -21,13 +21,13 @@ def literal_scores(model: LATEM, X: np.ndarray) -> np.ndarray:
     return np.array([[max(float(x @ maps[:, k] @ s) for k in range(maps.shape[1])) for s in vectors] for x in X.astype(float)])
 
 
-def test_the_score_is_that_of_the_best_map(fitted: LATEM) -> None:
+def test_score_is_maximum_over_maps(fitted: LATEM) -> None:
     X = np.random.default_rng(0).uniform(size=(20, 5)).astype(np.float32)
     expected = literal_scores(fitted, fitted._features(X))
     np.testing.assert_allclose(fitted.decision_function(X), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_loss_is_the_sum_of_violations_of_the_best_maps(fitted: LATEM) -> None:
+def test_loss_is_sum_of_violations(fitted: LATEM) -> None:
     X = np.random.default_rng(1).uniform(size=(16, 5)).astype(np.float32)
     y = fitted.seen_classes_[np.arange(16) % 8]
     objective = fitted._objective(torch.as_tensor(X), fitted._indices(fitted.seen_classes_, y))
@@ -43,12 +43,12 @@ def test_the_loss_is_the_sum_of_violations_of_the_best_maps(fitted: LATEM) -> No
             for row, own in zip(scores, y.tolist(), strict=True)
         ]
     )
-    found = objective.loss({"rows": torch.arange(16), "targets": objective.places})
+    found = objective.loss({"rows": torch.arange(16)})
     assert found.item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_training_lowers_the_loss_and_the_maps_differ(fitted: LATEM) -> None:
-    """Each is the best one somewhere; maps that started equal would stay so."""
+def test_training_lowers_the_loss_and_uses_all_maps(fitted: LATEM) -> None:
+    """Each map is the best one for some pair; equal initial maps would stay equal."""
     assert fitted.losses_[-1]["loss"] < 7 * fitted.margin  # untrained, each of seven wrong classes violates by the margin
     maps = fitted.networks_["map"].weight.detach()
     X = torch.rand(200, 5, generator=torch.Generator().manual_seed(0))
@@ -56,6 +56,6 @@ def test_training_lowers_the_loss_and_the_maps_differ(fitted: LATEM) -> None:
     assert set(by_map.argmax(dim=1).flatten().tolist()) == {0, 1, 2}
 
 
-def test_a_bad_number_of_maps_is_named() -> None:
+def test_invalid_number_of_maps_is_named() -> None:
     with pytest.raises(SettingsError, match="n_maps"):
         LATEM(n_maps=0).check_settings()

@@ -1,4 +1,4 @@
-"""QFSL: its losses against literal loops, and what adapting is for."""
+"""QFSL: losses compared with explicit loops, and the effect of adapting."""
 
 import math
 
@@ -15,7 +15,7 @@ def literal_probabilities(scores: list[float]) -> list[float]:
     return [value / sum(exponentials) for value in exponentials]
 
 
-def test_the_bias_loss_is_minus_the_log_of_the_unseen_classes_share() -> None:
+def test_bias_loss_is_negative_log_probability_of_unseen_classes() -> None:
     scores = 3 * torch.randn(6, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     expected = 0.0
     for row in scores.tolist():
@@ -23,30 +23,30 @@ def test_the_bias_loss_is_minus_the_log_of_the_unseen_classes_share() -> None:
     assert float(bias_loss(scores, 4)) == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_bias_loss_of_certain_answers_is_finite() -> None:
+def test_bias_loss_of_saturated_scores_is_finite() -> None:
     scores = torch.tensor([[500.0, 0.0, -500.0], [-500.0, 0.0, 500.0]])
     assert float(bias_loss(scores, 1)) == pytest.approx(250)
 
 
 @torch.no_grad()
-def test_the_whole_loss_is_cross_entropy_over_all_classes_and_the_weighted_bias_loss() -> None:
+def test_loss_is_cross_entropy_plus_weighted_bias_loss() -> None:
     rng = torch.Generator().manual_seed(0)
     network = Perceptron((4, 3), rng).double()
     vectors, seen, unlabelled = (torch.randn(n, d, generator=rng, dtype=torch.float64) for n, d in ((5, 3), (6, 4), (7, 4)))
-    places = torch.tensor([0, 1, 2, 2, 1, 0])
-    objective = QuasiFullySupervised(EmbeddingTraining(network, vectors, seen, places, 2, 0), unlabelled, 3, 3, 0.7)
+    targets = torch.tensor([0, 1, 2, 2, 1, 0])
+    objective = QuasiFullySupervised(EmbeddingTraining(network, vectors, seen, targets, 2, 0), unlabelled, 3, 3, 0.7)
     found = objective.loss({"rows": torch.tensor([4, 1]), "unlabelled": torch.tensor([6, 0, 6])})
 
     def probabilities(x: torch.Tensor) -> list[float]:
         embedded = network(x).tolist()
         return literal_probabilities([sum(e * a for e, a in zip(embedded, v, strict=True)) for v in vectors.tolist()])
 
-    expected = sum(-math.log(probabilities(seen[row])[places[row]]) for row in (4, 1)) / 2
+    expected = sum(-math.log(probabilities(seen[row])[targets[row]]) for row in (4, 1)) / 2
     expected += 0.7 * sum(-math.log(sum(probabilities(unlabelled[row])[3:])) for row in (6, 0, 6)) / 3
     assert float(found) == pytest.approx(expected, rel=1e-10)
 
 
-def test_adapting_raises_the_accuracy_of_unseen_classes_among_all() -> None:
+def test_adapt_raises_accuracy_of_unseen_classes_among_all() -> None:
     world = make_world(
         World(n_seen=40, n_unseen=5, n_attributes=12, n_features=32, images_per_class=12, private=0.3, noise=0.5)
     )

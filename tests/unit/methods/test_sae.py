@@ -1,4 +1,4 @@
-"""SAE: the closed form against a general solver and its own loss, and both spaces by literal cosines."""
+"""SAE: closed form compared with a general solver and with its loss, scores compared with explicit cosines."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from sightunseen.methods.sae import SAE, solve_autoencoder
 
 
 def images_and_vectors(data: ZeroShotDataset) -> tuple[np.ndarray, np.ndarray]:
-    """X (n, d), and S (n, a) with a row an image, its class's vector."""
+    """X (n, d) and S (n, a), the class vectors of the images."""
     return data.train.X.astype(np.float64), data.classes.vectors_of(data.train.y)
 
 
@@ -19,7 +19,7 @@ def absolute_weight(X: np.ndarray, S: np.ndarray, encoder_weight: float) -> floa
 
 
 @pytest.mark.parametrize("encoder_weight", [0.01, 1.0, 100.0])
-def test_the_map_solves_the_sylvester_equation(small_world: ZeroShotDataset, encoder_weight: float) -> None:
+def test_map_solves_the_sylvester_equation(small_world: ZeroShotDataset, encoder_weight: float) -> None:
     X, S = images_and_vectors(small_world)
     model = SAE(encoder_weight, feature_scaling="none", semantic_norm=None)
     model.fit(small_world.train.X, small_world.train.y, small_world.classes)
@@ -28,7 +28,7 @@ def test_the_map_solves_the_sylvester_equation(small_world: ZeroShotDataset, enc
     np.testing.assert_allclose(model.map_, expected, rtol=1e-6, atol=1e-8 * abs(expected).max())
 
 
-def test_no_step_from_the_map_lowers_the_loss(small_world: ZeroShotDataset) -> None:
+def test_map_minimises_the_loss(small_world: ZeroShotDataset) -> None:
     X, S = images_and_vectors(small_world)
     weight, rng = absolute_weight(X, S, 0.3), np.random.default_rng(0)
 
@@ -40,11 +40,11 @@ def test_no_step_from_the_map_lowers_the_loss(small_world: ZeroShotDataset) -> N
         step = rng.standard_normal(W.shape)
         step *= 1e-3 * np.linalg.norm(W) / np.linalg.norm(step)
         assert loss(W) < min(loss(W + step), loss(W - step))
-        # A stationary point: what is left of the difference is the loss's rounding.
+        # At a stationary point the difference is the rounding error of the loss.
         assert abs(loss(W + step) - loss(W - step)) < 1e-9 * loss(W)
 
 
-def test_more_attributes_and_features_than_images_still_have_a_solution() -> None:
+def test_singular_system_has_a_solution() -> None:
     rng = np.random.default_rng(0)
     X, S = rng.standard_normal((6, 9)), rng.standard_normal((6, 8))
     W = solve_autoencoder(S.T @ S, X.T @ X, S.T @ X, 0.5)
@@ -52,7 +52,7 @@ def test_more_attributes_and_features_than_images_still_have_a_solution() -> Non
     np.testing.assert_allclose(S.T @ S @ W + weight * W @ X.T @ X, (1 + weight) * S.T @ X, atol=1e-8)
 
 
-def test_both_spaces_compare_by_the_cosine(small_world: ZeroShotDataset) -> None:
+def test_scores_are_cosines_in_both_spaces(small_world: ZeroShotDataset) -> None:
     X, labels = small_world.test_unseen.X[:5], small_world.unseen
     vectors = small_world.classes.vectors_of(labels)
     for space in ("semantic", "feature"):
@@ -67,6 +67,6 @@ def test_both_spaces_compare_by_the_cosine(small_world: ZeroShotDataset) -> None
 
 
 @pytest.mark.parametrize(("name", "value"), [("encoder_weight", 0.0), ("space", "both")])
-def test_a_bad_setting_is_named(name: str, value: object, small_world: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: object, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         SAE(**{name: value}).fit(small_world.train.X, small_world.train.y, small_world.classes)

@@ -1,4 +1,4 @@
-"""SP-AEN: its losses against literal loops."""
+"""SP-AEN: losses compared with explicit loops."""
 
 import numpy as np
 import pytest
@@ -6,46 +6,47 @@ import torch
 
 from sightunseen.core.class_table import ClassTable
 from sightunseen.methods.shared.networks import Perceptron
-from sightunseen.methods.spaen import SPAEN, EmbeddingTraining
+from sightunseen.methods.spaen import SPAEN, AdversarialEmbedding
 
 
-def small_training(**settings: float) -> tuple[SPAEN, EmbeddingTraining]:
-    """Six features, three attributes, four seen classes; networks in double precision with biases that matter."""
+def small_training(**hyperparameters: float) -> tuple[SPAEN, AdversarialEmbedding]:
+    """Six features, three attributes, four seen classes; networks in double precision with non-zero biases."""
     rng = np.random.default_rng(0)
     X, y = rng.random((12, 6)), np.repeat(["a", "b", "c", "d"], 3)
     table = ClassTable(["a", "b", "c", "d", "e"], rng.random((5, 3)))
-    method = SPAEN(hidden=5, batch_size=7, critic_steps=2, n_steps=3, device="cpu", **settings).fit(X, y, table)
+    method = SPAEN(hidden=5, batch_size=7, critic_steps=2, n_steps=3, device="cpu", **hyperparameters).fit(X, y, table)
     for network in method.networks_.values():
         network.double()
         for parameter in network.parameters():
             parameter.data = torch.from_numpy(rng.standard_normal(parameter.shape))
-    vectors = torch.from_numpy(rng.standard_normal((4, 3)))
-    return method, EmbeddingTraining(method, vectors, torch.from_numpy(X), torch.arange(12) // 3)
+    training = AdversarialEmbedding(method, torch.from_numpy(X), torch.arange(12) // 3)
+    training.vectors = torch.from_numpy(rng.standard_normal((4, 3)))
+    return method, training
 
 
 def by_hand(network: Perceptron, values: np.ndarray, last: bool = True) -> np.ndarray:
-    """Layer by layer; ``last``: the last layer, too, is followed by a leaky ReLU."""
-    for place, layer in enumerate(network.layers):
+    """Apply a network layer by layer; with ``last``, a leaky ReLU also follows the last layer."""
+    for index, layer in enumerate(network.layers):
         values = layer.weight.detach().numpy() @ values + layer.bias.detach().numpy()
-        if last or place < len(network.layers) - 1:
+        if last or index < len(network.layers) - 1:
             values = np.where(values > 0, values, 0.2 * values)
     return values
 
 
-def test_the_embedders_loss_ranks_and_passes_for_the_other() -> None:
+def test_embedding_loss_is_ranking_minus_realness() -> None:
     method, training = small_training(margin=0.7, adversarial_weight=0.3)
-    embedded, places = np.random.default_rng(1).standard_normal((7, 3)), np.array([0, 1, 2, 3, 3, 1, 0])
+    embedded, targets = np.random.default_rng(1).standard_normal((7, 3)), np.array([0, 1, 2, 3, 3, 1, 0])
     vectors, total = training.vectors.numpy(), 0.0
-    for e, own in zip(embedded, places, strict=True):
+    for e, own in zip(embedded, targets, strict=True):
         for other in range(4):
             if other != own:
                 total += max(0.0, 0.7 + e @ vectors[other] - e @ vectors[own])
         total -= 0.3 * by_hand(method.critic_, e, last=False)[0]
-    found = training.embedding_loss(torch.from_numpy(embedded), torch.from_numpy(places))
+    found = training.embedding_loss(torch.from_numpy(embedded), torch.from_numpy(targets))
     assert found.item() == pytest.approx(total / 7, rel=1e-9)
 
 
-def test_the_reconstruction_loss_is_what_is_missed_and_the_length() -> None:
+def test_reconstruction_loss_is_error_plus_norm_penalty() -> None:
     method, training = small_training()
     rng, total = np.random.default_rng(1), 0.0
     features, mapped = rng.random((7, 6)), rng.standard_normal((7, 3))
@@ -56,7 +57,7 @@ def test_the_reconstruction_loss_is_what_is_missed_and_the_length() -> None:
     assert found.item() == pytest.approx(total / 7, rel=1e-9)
 
 
-def test_the_critics_loss_tells_the_embedders_apart_with_slopes_by_finite_differences() -> None:
+def test_critic_loss_matches_finite_differences() -> None:
     method, training = small_training(gradient_penalty=4.0)
     rng, total = np.random.default_rng(1), 0.0
     embedded, mapped, share = rng.standard_normal((7, 3)), rng.standard_normal((7, 3)), rng.random((7, 1))
@@ -72,26 +73,26 @@ def test_the_critics_loss_tells_the_embedders_apart_with_slopes_by_finite_differ
     assert found.item() == pytest.approx(total / 7, rel=1e-6)
 
 
-def test_critic_and_embedders_take_turns() -> None:
+def test_critic_and_embedders_are_updated_in_turn() -> None:
     method, training = small_training()
-    tasks, whose = training.draw(0, 3), []
+    batches, updated = training.draw(0, 3), []
     for k in range(3):
         for network in method.networks_.values():
             network.zero_grad(set_to_none=True)
-        training.loss({name: array[k] for name, array in tasks.items()}).backward()
-        whose.append({name for name, net in method.networks_.items() if any(p.grad is not None for p in net.parameters())})
-    assert whose == [{"critic"}, {"critic"}, {"embedder", "reconstructive", "decoder"}]
+        training.loss({name: array[k] for name, array in batches.items()}).backward()
+        updated.append({name for name, net in method.networks_.items() if any(p.grad is not None for p in net.parameters())})
+    assert updated == [{"critic"}, {"critic"}, {"embedder", "reconstructive", "decoder"}]
 
 
-def test_the_adversary_brings_the_embeddings_closer() -> None:
-    """The mean of E's embeddings is near that of F's where E is asked to pass for it, and nowhere near where it is not."""
+def test_adversarial_term_brings_embeddings_closer() -> None:
+    """The means of E's and F's embeddings are close with the adversarial term, and far apart without it."""
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(6), 20)
     X = np.eye(6)[y] + 0.1 * rng.random((120, 6))
     distances = []
     for weight in (0.0, 1.0):
-        settings = {"hidden": 16, "n_steps": 400, "critic_steps": 3, "learning_rate": 1e-2}
-        method = SPAEN(adversarial_weight=weight, device="cpu", **settings).fit(X, y)
+        hyperparameters = {"hidden": 16, "n_steps": 400, "critic_steps": 3, "learning_rate": 1e-2}
+        method = SPAEN(adversarial_weight=weight, device="cpu", **hyperparameters).fit(X, y)
         assert method.score(X, y) == 1
         features = torch.from_numpy(method._features(X))
         with torch.no_grad():

@@ -1,4 +1,6 @@
-"""SSE against literal loops and a generic solver of quadratic programmes."""
+"""SSE, compared with explicit loops and a general quadratic programming solver."""
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +30,7 @@ def some_embedding(n_classes: int = 5, n_features: int = 7) -> IntersectionEmbed
 
 
 @pytest.mark.parametrize("penalty", [1e-3, 0.1, 10.0])
-def test_mixtures_solve_the_quadratic_programme(penalty: float) -> None:
+def test_mixtures_solve_the_quadratic_program(penalty: float) -> None:
     corners, targets = RNG.uniform(size=(6, 4)), RNG.uniform(size=(5, 4))
     found = nearest_mixtures(targets, corners, penalty)
     for target, shares in zip(targets, found, strict=True):
@@ -47,17 +49,17 @@ def test_mixtures_solve_the_quadratic_programme(penalty: float) -> None:
         assert objective(shares) <= best.fun + 1e-9
 
 
-def test_no_point_of_the_simplex_is_nearer_than_the_projection() -> None:
+def test_projection_is_the_nearest_point_of_the_simplex() -> None:
     points = RNG.normal(size=(8, 5)) * 3
     projected = projected_on_simplex(points)
     np.testing.assert_allclose(projected.sum(axis=1), 1)
     assert projected.min() >= 0
-    # The projection p of q makes (q - p)'(z - p) <= 0 for every corner z of the simplex.
+    # The projection p of q satisfies (q - p)'(z - p) <= 0 for each corner z of the simplex.
     for point, nearest in zip(points, projected, strict=True):
         assert ((np.eye(5) - nearest) @ (point - nearest)).max() < 1e-12
 
 
-def test_a_light_penalty_leaves_a_seen_class_to_itself_and_a_heavy_one_mixes_all(world: ZeroShotDataset) -> None:
+def test_small_penalty_gives_one_hot_and_large_penalty_uniform_mixtures(world: ZeroShotDataset) -> None:
     def mixtures(penalty: float) -> np.ndarray:
         model = SSE(mixture_penalty=penalty, n_steps=1, device="cpu").fit(world.train.X, world.train.y, world.classes)
         return model.mixtures_of(model.seen_classes_)
@@ -66,7 +68,7 @@ def test_a_light_penalty_leaves_a_seen_class_to_itself_and_a_heavy_one_mixes_all
     np.testing.assert_allclose(mixtures(1e4), np.full((12, 12), 1 / 12), atol=1e-3)
 
 
-def test_likeness_is_a_weighted_intersection() -> None:
+def test_similarity_is_a_weighted_intersection() -> None:
     embedding, X = some_embedding(), RNG.normal(size=(4, 7))
     found = embedding(torch.as_tensor(X)).detach().numpy()
     weights, prototypes = embedding.weights.detach().numpy(), embedding.prototypes.detach().numpy()
@@ -77,7 +79,7 @@ def test_likeness_is_a_weighted_intersection() -> None:
             assert found[i, s] == pytest.approx(3 / np.sqrt(7) * literal, rel=1e-10)
 
 
-def test_signed_features_share_what_has_the_same_sign() -> None:
+def test_signed_features_intersect_where_signs_agree() -> None:
     embedding = IntersectionEmbedding(1, 3, scale=3**0.5, signed=True)
     embedding.start_at(torch.tensor([[1.0, -2.0, 0.5]]), torch.tensor([0]))
     size = float(embedding.size)
@@ -85,8 +87,8 @@ def test_signed_features_share_what_has_the_same_sign() -> None:
     np.testing.assert_allclose(found, [(1 + 0.5 + 0) / size, (0 + 0 + 0.25) / size], rtol=1e-5)
 
 
-def test_rectified_differences_rank_the_classes_alike_with_the_opposite_weights() -> None:
-    """SSE-ReLU is SSE-INT: for each image the scores of all classes differ by the same number."""
+def test_sse_relu_with_negative_weights_ranks_as_sse_int() -> None:
+    """For each image, the two scores differ by the same number for all classes."""
     x, prototypes, weights = RNG.normal(size=7), RNG.normal(size=(5, 7)), RNG.normal(size=7)
     mixtures = RNG.dirichlet(np.ones(5), size=3)
     intersection = mixtures @ np.minimum(x, prototypes) @ weights
@@ -94,34 +96,35 @@ def test_rectified_differences_rank_the_classes_alike_with_the_opposite_weights(
     np.testing.assert_allclose(np.ptp(intersection - rectified), 0, atol=1e-12)
 
 
-def test_the_loss_is_the_hinge_of_images_and_of_mean_embeddings() -> None:
-    embedding, X, places = some_embedding(), RNG.normal(size=(20, 7)), np.repeat(np.arange(5), 4)
+def test_loss_is_hinge_of_images_plus_hinge_of_class_means(stub_model: Any) -> None:
+    embedding, X, targets = some_embedding(), RNG.normal(size=(20, 7)), np.repeat(np.arange(5), 4)
     mixtures, margins = RNG.dirichlet(np.ones(5), size=5), RNG.uniform(0.5, 2, (5, 5)) * (1 - np.eye(5))
-    tensors = (torch.as_tensor(array) for array in (mixtures, margins, X, places))
-    objective = MixtureAlignment(embedding, *tensors, (3, 2), alignment=0.7, seed=0)
-    tasks = objective.draw(4, 2)
-    task = {name: array[1] for name, array in tasks.items()}
-    classes, rows = task["classes"].numpy(), task["rows"].numpy()
+    hyperparameters = {"classes_per_episode": 3, "images_per_class": 2, "alignment": 0.7}
+    model = stub_model({"embedding": embedding}, torch.zeros(5, 3), **hyperparameters)
+    objective = MixtureAlignment(model, torch.as_tensor(X), torch.as_tensor(targets))
+    objective.mixtures, objective.margins = torch.as_tensor(mixtures), torch.as_tensor(margins)
+    episode = {name: array[1] for name, array in objective.draw(4, 2).items()}
+    classes, rows = episode["classes"].numpy(), episode["rows"].numpy().reshape(3, 2)
     assert classes.shape == (3,)
-    np.testing.assert_array_equal(places[rows], np.repeat(classes[:, None], 2, axis=1))
+    np.testing.assert_array_equal(targets[rows], np.repeat(classes[:, None], 2, axis=1))
 
-    def hinge(likeness: np.ndarray, y: int) -> float:
-        scores = [float(z @ likeness) for z in mixtures]
+    def hinge(similarity: np.ndarray, y: int) -> float:
+        scores = [float(z @ similarity) for z in mixtures]
         return max(margins[y, c] + scores[c] - scores[y] for c in range(5))
 
-    likeness = embedding(torch.as_tensor(X)).detach().numpy()
-    of_images = np.mean([hinge(likeness[row], y) for y, group in zip(classes, rows, strict=True) for row in group])
-    of_classes = np.mean([hinge(likeness[group].mean(axis=0), y) for y, group in zip(classes, rows, strict=True)])
-    assert objective.loss(task).item() == pytest.approx(of_images + 0.7 * of_classes, rel=1e-10)
+    similarity = embedding(torch.as_tensor(X)).detach().numpy()
+    of_images = np.mean([hinge(similarity[row], y) for y, group in zip(classes, rows, strict=True) for row in group])
+    of_classes = np.mean([hinge(similarity[group].mean(axis=0), y) for y, group in zip(classes, rows, strict=True)])
+    assert objective.loss(episode).item() == pytest.approx(of_images + 0.7 * of_classes, rel=1e-10)
     parameters = [embedding.prototypes, embedding.weights]
-    assert torch.autograd.gradcheck(lambda *_: objective.loss(task), parameters, eps=1e-7, atol=1e-5)
+    assert torch.autograd.gradcheck(lambda *_: objective.loss(episode), parameters, eps=1e-7, atol=1e-5)
 
 
-def test_training_starts_at_the_class_means() -> None:
-    X, places = RNG.normal(size=(9, 4)), np.array([0, 1, 2, 0, 1, 2, 0, 0, 0])
+def test_prototypes_start_at_class_means() -> None:
+    X, targets = RNG.normal(size=(9, 4)), np.array([0, 1, 2, 0, 1, 2, 0, 0, 0])
     embedding = IntersectionEmbedding(3, 4, scale=1.0)
-    embedding.start_at(torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(places))
-    means = np.stack([X[places == k].mean(axis=0) for k in range(3)])
+    embedding.start_at(torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(targets))
+    means = np.stack([X[targets == k].mean(axis=0) for k in range(3)])
     np.testing.assert_allclose((embedding.prototypes * embedding.size).detach().numpy(), means, rtol=1e-5, atol=1e-6)
 
 
@@ -130,12 +133,12 @@ def test_training_lowers_the_loss(world: ZeroShotDataset) -> None:
         SSE(n_steps=200, learning_rate=rate, device="cpu").fit(world.train.X, world.train.y, world.classes)
         for rate in (0.03, 0.0)
     )
-    assert trained.losses_[-1]["loss"] < 0.8 * still.losses_[-1]["loss"]  # of the same tasks
+    assert trained.losses_[-1]["loss"] < 0.8 * still.losses_[-1]["loss"]  # on the same episodes
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("mixture_penalty", 0), ("alignment", -1.0), ("initial_scale", 0), ("images_per_class", 0)]
 )
-def test_a_bad_setting_is_named(name: str, value: object, world: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: object, world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         SSE(**{name: value}).fit(world.train.X, world.train.y, world.classes)

@@ -1,4 +1,4 @@
-"""SYNC against literal loops, finite differences and scikit-learn's support vector machine."""
+"""SYNC, compared with explicit loops, finite differences and scikit-learn's support vector machine."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.sync import SYNC, Loss, best_wrong_class, learned_classifiers, one_versus_other
 
 RNG = np.random.default_rng(0)
-PLACES = np.array([0, 2, 1, 3, 2, 2])
+TARGETS = np.array([0, 2, 1, 3, 2, 2])
 SCORES = RNG.normal(size=(6, 4))
 MARGINS = RNG.uniform(0.5, 2, (4, 4)) * (1 - np.eye(4))
 
@@ -21,45 +21,45 @@ def world() -> ZeroShotDataset:
     return make_world(World(n_seen=12, n_unseen=4, n_attributes=6, n_features=10, images_per_class=10))
 
 
-def test_one_versus_other_is_the_squared_hinge_of_every_class_against_the_rest() -> None:
+def test_one_versus_other_is_squared_hinge_of_each_class() -> None:
     total = 0.0
-    for scores, place in zip(SCORES, PLACES, strict=True):
+    for scores, target in zip(SCORES, TARGETS, strict=True):
         for c, score in enumerate(scores):
-            total += max(0.0, 1 - (score if c == place else -score)) ** 2
-    assert one_versus_other(PLACES, 4)(SCORES)[0] == pytest.approx(total / len(SCORES), rel=1e-12)
+            total += max(0.0, 1 - (score if c == target else -score)) ** 2
+    assert one_versus_other(TARGETS, 4)(SCORES)[0] == pytest.approx(total / len(SCORES), rel=1e-12)
 
 
-def test_the_best_wrong_class_has_its_margin() -> None:
+def test_best_wrong_class_is_hinge_with_margin() -> None:
     total = 0.0
-    for scores, place in zip(SCORES, PLACES, strict=True):
-        total += max(0.0, *(MARGINS[place, c] + scores[c] - scores[place] for c in range(4) if c != place))
-    sharp = best_wrong_class(PLACES, MARGINS, temperature=1e-9)(SCORES)[0]
+    for scores, target in zip(SCORES, TARGETS, strict=True):
+        total += max(0.0, *(MARGINS[target, c] + scores[c] - scores[target] for c in range(4) if c != target))
+    sharp = best_wrong_class(TARGETS, MARGINS, temperature=1e-9)(SCORES)[0]
     assert sharp == pytest.approx(total / len(SCORES), rel=1e-7)
-    smooth = best_wrong_class(PLACES, MARGINS, temperature=0.1)(SCORES)[0]
+    smooth = best_wrong_class(TARGETS, MARGINS, temperature=0.1)(SCORES)[0]
     assert sharp < smooth < sharp + 0.1 * np.log(4)
 
 
-@pytest.mark.parametrize("loss", [one_versus_other(PLACES, 4), best_wrong_class(PLACES, MARGINS)])
-def test_gradients_are_those_of_the_losses(loss: Loss) -> None:
+@pytest.mark.parametrize("loss", [one_versus_other(TARGETS, 4), best_wrong_class(TARGETS, MARGINS)])
+def test_gradients_match_finite_differences(loss: Loss) -> None:
     found = optimize.approx_fprime(SCORES.ravel(), lambda flat: loss(flat.reshape(SCORES.shape))[0], 1e-7)
     np.testing.assert_allclose(loss(SCORES)[1].ravel(), found, atol=1e-6)
 
 
-def test_one_versus_other_classifiers_are_support_vector_machines() -> None:
-    X, places = RNG.normal(size=(90, 5)), np.repeat(np.arange(3), 30)
-    X[np.arange(90), places] += 1.5
+def test_one_versus_other_classifiers_match_linear_svc() -> None:
+    X, targets = RNG.normal(size=(90, 5)), np.repeat(np.arange(3), 30)
+    X[np.arange(90), targets] += 1.5
     penalty = 0.3
-    # Their objective, 1/2 ||w||^2 + C sum hinge^2, is ours over lambda, with C = 1 / (lambda n).
+    # The objective of LinearSVC, 1/2 ||w||^2 + C sum hinge^2, is that of SYNC divided by lambda, with C = 1 / (lambda n).
     strength = penalty * np.square(X).sum() / X.size
     machine = LinearSVC(C=1 / (strength * len(X)), fit_intercept=False, tol=1e-10, max_iter=100_000, dual=True)
-    found = learned_classifiers(X, one_versus_other(places, 3), 3, penalty)
-    np.testing.assert_allclose(found, machine.fit(X, places).coef_, atol=2e-3)
+    found = learned_classifiers(X, one_versus_other(targets, 3), 3, penalty)
+    np.testing.assert_allclose(found, machine.fit(X, targets).coef_, atol=2e-3)
 
 
 @pytest.mark.parametrize("margins", [1 - np.eye(4), MARGINS])
-def test_other_classifiers_cannot_be_bettered_by_another_optimiser(margins: np.ndarray) -> None:
-    X, places, penalty = RNG.normal(size=(40, 3)), np.arange(40) % 4, 0.2
-    loss, strength = best_wrong_class(places, margins), penalty * np.square(X).sum() / X.size
+def test_margin_classifiers_match_another_optimiser(margins: np.ndarray) -> None:
+    X, targets, penalty = RNG.normal(size=(40, 3)), np.arange(40) % 4, 0.2
+    loss, strength = best_wrong_class(targets, margins), penalty * np.square(X).sum() / X.size
 
     def objective(flat: np.ndarray) -> float:
         return loss(X @ flat.reshape(4, 3).T)[0] + strength / 2 * float(flat @ flat)
@@ -68,13 +68,13 @@ def test_other_classifiers_cannot_be_bettered_by_another_optimiser(margins: np.n
     assert objective(learned_classifiers(X, loss, 4, penalty).ravel()) == pytest.approx(best, rel=1e-4)
 
 
-def test_a_narrow_softmax_leaves_every_seen_class_its_own_phantom(world: ZeroShotDataset) -> None:
+def test_narrow_softmax_gives_each_seen_class_its_own_phantom(world: ZeroShotDataset) -> None:
     model = SYNC(width=1e-3).fit(world.train.X, world.train.y, world.classes)
     X = model.scaling_(world.test_seen.X)
     np.testing.assert_allclose(model.decision_function(world.test_seen.X, "seen"), X @ model.phantom_classifiers_.T, atol=1e-5)
 
 
-def test_seen_classifiers_do_not_depend_on_the_width_and_unseen_ones_follow_the_formula(world: ZeroShotDataset) -> None:
+def test_seen_classifiers_do_not_depend_on_width_and_unseen_ones_are_mixtures(world: ZeroShotDataset) -> None:
     narrow, wide = (SYNC(width=width).fit(world.train.X, world.train.y, world.classes) for width in (1e-3, 0.8))
     X = world.test_unseen.X
     np.testing.assert_allclose(narrow.decision_function(X, "seen"), wide.decision_function(X, "seen"), atol=1e-4)
@@ -90,8 +90,8 @@ def test_seen_classifiers_do_not_depend_on_the_width_and_unseen_ones_follow_the_
     np.testing.assert_allclose(wide.decision_function(X, [world.unseen[2]])[:, 0], scaled @ classifier, atol=1e-4)
 
 
-def test_the_structured_loss_separates_distant_classes_more(world: ZeroShotDataset) -> None:
-    """The margin of a pair of classes follows their distance; with equal margins it does not."""
+def test_structured_loss_separates_distant_classes_more(world: ZeroShotDataset) -> None:
+    """Score differences correlate more with distances than they do with equal margins."""
     vectors = world.classes.vectors_of(world.seen)
     vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     pairs = np.triu_indices(len(vectors), 1)
@@ -107,6 +107,6 @@ def test_the_structured_loss_separates_distant_classes_more(world: ZeroShotDatas
 
 
 @pytest.mark.parametrize(("name", "value"), [("loss", "hinge"), ("penalty", 0), ("width", -1.0)])
-def test_a_bad_setting_is_named(name: str, value: object, world: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: object, world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         SYNC(**{name: value}).fit(world.train.X, world.train.y, world.classes)

@@ -1,4 +1,4 @@
-"""Adapting to some images of unseen classes and measuring on others."""
+"""Adaptation to some images of unseen classes, and evaluation on others."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ def model(small_world: ZeroShotDataset) -> Foresight:
     return Foresight(noise=0.2).fit(small_world.train.X, small_world.train.y, small_world.classes)
 
 
-def test_images_held_out_have_no_part_in_the_adapted_model(
+def test_held_out_images_do_not_influence_the_adapted_model(
     model: Foresight, small_world: ZeroShotDataset, tmp_path: Path
 ) -> None:
     held = apart(small_world, 0.5)[1].test_unseen_rows
@@ -35,25 +35,25 @@ def test_images_held_out_have_no_part_in_the_adapted_model(
     assert adapted.record_.results != again.record_.results
 
 
-def test_results_are_those_of_the_images_held_out(model: Foresight, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_results_are_those_of_the_held_out_images(model: Foresight, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     adapted = adapt(AdaptationSpecification(search={}, hold_out=0.25), model, small_world, tmp_path)
     on = apart(small_world, 0.25)[1]
     assert adapted.record_.results == evaluate(adapted, on).results()
     assert adapted.record_.settings["hold_out"] == 0.25
 
 
-def test_the_rehearsal_measures_on_images_it_did_not_adapt_to(
+def test_rehearsal_evaluates_on_held_out_images(
     model: Foresight, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    met: list[np.ndarray] = []
+    given: list[np.ndarray] = []
     plain = Foresight.adapt
-    monkeypatch.setattr(Foresight, "adapt", lambda self, X, *rest, **others: met.append(X) or plain(self, X, *rest, **others))
+    monkeypatch.setattr(Foresight, "adapt", lambda self, X, *rest, **others: given.append(X) or plain(self, X, *rest, **others))
     measured: list[np.ndarray] = []
     monkeypatch.setattr(
         "sightunseen.selection.search.measure", lambda adapted, part: measured.append(part.test_unseen.X) or MEASURED
     )
     choose_adaptation_on_validation(model, small_world, {}, {}, n_folds=1, hold_out=0.5)
-    (adapted_to,), (on,) = met, measured
+    (adapted_to,), (on,) = given, measured
     assert not {row.tobytes() for row in adapted_to} & {row.tobytes() for row in on}
     fold = small_world.validation_folds()[0]
     assert len(adapted_to) + len(on) == len(fold.test_unseen)
@@ -65,14 +65,12 @@ MEASURED = {
 }
 
 
-def test_nothing_can_be_held_out_of_images_given_by_hand(
-    model: Foresight, small_world: ZeroShotDataset, tmp_path: Path
-) -> None:
+def test_hold_out_with_given_images_raises_an_error(model: Foresight, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="held out"):
         adapt(AdaptationSpecification(hold_out=0.5), model, small_world, tmp_path, small_world.test_unseen.X)
 
 
-def test_what_is_fixed_is_not_searched_and_what_is_asked_for_replaces_the_default() -> None:
+def test_search_space_excludes_fixed_and_prefers_given_values() -> None:
     default = {"noise": (0.1, 0.3), "shrinkage": (0.1, 0.9)}
     assert search_space(default, {}) == {"noise": [0.1, 0.3], "shrinkage": [0.1, 0.9]}
     assert search_space(default, {"noise": 1.0}) == {"shrinkage": [0.1, 0.9]}

@@ -1,4 +1,4 @@
-"""Training and adapting from a specification: protocols, and the records of what was done."""
+"""Training and adaptation from a specification: protocols and run records."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,14 +28,14 @@ def assert_same_weights(one: CVC, other: CVC) -> None:
 
 
 def specified(parameters: dict[str, Any], **how: Any) -> TrainingSpecification:
-    """CVC with these hyperparameters; nothing is searched unless told."""
+    """CVC with these hyperparameters and, by default, an empty search space."""
     return TrainingSpecification(method=CVC, parameters=parameters, **{"search": {}, **how})
 
 
-# -- nothing chosen -----------------------------------------------------------------------------------------------------
+# -- no selection -------------------------------------------------------------------------------------------------------
 
 
-def test_fixed_settings_are_taken_as_they_are(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_select_none_takes_hyperparameters_as_given(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(specified(SETTINGS, select="none"), small_world, tmp_path)
     plain = CVC(**SETTINGS).fit(small_world.train.X, small_world.train.y, small_world.classes)
     assert_same_weights(model, plain)
@@ -43,16 +43,16 @@ def test_fixed_settings_are_taken_as_they_are(small_world: ZeroShotDataset, tmp_
     assert "as given" in model.record_.selection["by"]
 
 
-def test_an_unknown_protocol_is_refused() -> None:
+def test_unknown_protocol_raises_an_error() -> None:
     for specify in (lambda: specified(SETTINGS, protocol="dishonest"), lambda: AdaptationSpecification(protocol="dishonest")):
         with pytest.raises(SettingsError, match="honest, paper; got 'dishonest'"):
             specify()
 
 
-# -- the authors' way ---------------------------------------------------------------------------------------------------
+# -- protocol paper -----------------------------------------------------------------------------------------------------
 
 
-def test_the_paper_protocol_keeps_the_best_h_on_test_and_says_so(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_protocol_paper_keeps_the_best_h_on_test_and_records_it(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     settings = {**SETTINGS, "n_steps": 600, "schedule": "constant"}
     model = train(specified(settings, protocol="paper"), small_world, tmp_path)
     record = model.record_
@@ -62,16 +62,18 @@ def test_the_paper_protocol_keeps_the_best_h_on_test_and_says_so(small_world: Ze
     assert [point["steps"] for point in curve] == [100, 200, 300, 400, 500, 600]
     best = max(point["H"] for point in curve)
     assert record.selection["test"]["H"] == record.results["H"] == best
-    assert curve[-1]["H"] < best  # else keeping the last model, or the one of the best T1, would pass as well
+    assert curve[-1]["H"] < best  # otherwise keeping the last model or that of the best T1 would pass, too
     assert max(curve, key=lambda point: point["T1"])["H"] < best
-    tasks = record.selection["chosen"]["steps"]
-    again = CVC(**settings).fit(small_world.train.X, small_world.train.y, small_world.classes, stop_after=tasks)
+    steps = record.selection["chosen"]["steps"]
+    again = CVC(**settings).fit(small_world.train.X, small_world.train.y, small_world.classes, stop_after=steps)
     assert_same_weights(model, again)
 
 
-def test_adapting_by_the_paper_protocol_keeps_the_best_round_and_says_so(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_adaptation_with_protocol_paper_keeps_the_best_round_and_records_it(
+    small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
     model = train(specified(SETTINGS, select="none"), small_world, tmp_path)
-    # Steps so long that H goes up and down; a seed with which it ends below its best.
+    # A learning rate so high that H fluctuates, and a seed with which it ends below its best.
     settings = {"rounds": 5, "steps_per_round": 20, "learning_rate": 0.1, "seed": 1}
     adapted = adapt(AdaptationSpecification(parameters=settings, protocol="paper", search={}), model, small_world, tmp_path)
     record = adapted.record_
@@ -86,8 +88,8 @@ def test_adapting_by_the_paper_protocol_keeps_the_best_round_and_says_so(small_w
     assert record.parent["protocol"] == "honest"
 
 
-def test_adapting_does_not_change_how_long_a_model_was_trained(small_world: ZeroShotDataset, tmp_path: Path) -> None:
-    """``n_steps_`` is what a later choice of adaptation trains its fold models for."""
+def test_adaptation_does_not_change_the_number_of_training_steps(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    """A later selection of adaptation trains its fold models for ``n_steps_`` steps."""
     model = train(specified(SETTINGS, select="none"), small_world, tmp_path)
     for protocol in ("honest", "paper"):
         adapted = adapt(
@@ -99,14 +101,14 @@ def test_adapting_does_not_change_how_long_a_model_was_trained(small_world: Zero
         assert adapted.n_steps_ == model.n_steps_ == 300, protocol
 
 
-def test_a_model_once_chosen_on_test_data_stays_so_after_adapting(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_protocol_paper_is_kept_after_adaptation(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(specified(SETTINGS, protocol="paper"), small_world, tmp_path)
     adapted = adapt(AdaptationSpecification(parameters=ADAPTATION, search={}), model, small_world, tmp_path)
     assert adapted.record_.protocol == "paper"
     assert adapted.record_.parent["selection"] == model.record_.selection
 
 
-def test_choosing_on_test_data_needs_seen_and_unseen_test_images(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_protocol_paper_needs_seen_and_unseen_test_images(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     with pytest.raises(SightUnseenError, match="test"):
         train(specified(SETTINGS, protocol="paper"), without(small_world, "test_seen"), tmp_path)
 
@@ -114,7 +116,7 @@ def test_choosing_on_test_data_needs_seen_and_unseen_test_images(small_world: Ze
 # -- records ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_record_holds_what_evaluate_says(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_results_of_the_record_match_evaluate(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(specified(SETTINGS), small_world, tmp_path)
     adapted = adapt(AdaptationSpecification(parameters=ADAPTATION, search={}), model, small_world, tmp_path)
     for made in (model, adapted):
@@ -130,13 +132,13 @@ def test_the_record_holds_what_evaluate_says(small_world: ZeroShotDataset, tmp_p
     assert adapted.record_.parent["results"] == model.record_.results
 
 
-def test_a_record_is_saved_with_its_model(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_record_is_saved_with_the_model(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(specified(SETTINGS, select="none"), small_world, tmp_path)
     model.save(tmp_path / "model")
     assert CVC.load(tmp_path / "model").record_.to_json() == model.record_.to_json()
 
 
-def test_data_without_test_images_give_an_empty_result(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_results_are_empty_without_test_images(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     data = without(small_world, "test_seen", "test_unseen")
     model = train(specified(SETTINGS), data, tmp_path)
     assert model.record_.results == {}
@@ -149,7 +151,7 @@ def test_data_without_test_images_give_an_empty_result(small_world: ZeroShotData
     assert "pool_accuracy" not in adapted.record_.history[0]
 
 
-def test_adapting_without_unlabelled_images_says_what_to_give(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_adaptation_without_images_names_the_option(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     data = without(small_world, "test_unseen")
     model = train(specified(SETTINGS, select="none"), data, tmp_path)
     with pytest.raises(DataError, match="unlabelled"):

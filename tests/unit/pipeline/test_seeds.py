@@ -1,4 +1,4 @@
-"""Models of several seeds: the same as run one by one, with mean and standard deviation beside them."""
+"""Several seeds: the same results as one by one, with mean and standard deviation."""
 
 import statistics
 from collections.abc import Iterator
@@ -31,11 +31,11 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("threads", [1, 2], indirect=True)  # one after the other, and side by side
+@pytest.mark.parametrize("threads", [1, 2], indirect=True)  # sequentially and in parallel
 @pytest.mark.parametrize(
     "options", [{}, {"select": "none"}, {"protocol": "paper"}, {"folds": 2, "search": {"initial_scale": [8.0, 16.0]}}]
 )
-def test_seeds_together_come_out_as_each_alone(
+def test_several_seeds_match_single_runs(
     options: dict[str, Any], threads: int, small_world: ZeroShotDataset, tmp_path: Path
 ) -> None:
     together = train(specified(seed=5, n_seeds=3, **options), small_world, tmp_path / "all").record_
@@ -51,44 +51,40 @@ def test_seeds_together_come_out_as_each_alone(
     assert together.results == together.seeds["results"][0]
 
 
-def test_seeds_of_a_method_that_draws_nothing_are_those_of_what_it_is_chosen_on(
-    small_world: ZeroShotDataset, tmp_path: Path
-) -> None:
+def test_seeds_of_a_deterministic_method_are_those_of_its_folds(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     grid = {"shrinkage": [0.1, 0.9], "noise": [0.1, 1.0]}
     specification = TrainingSpecification(method=Foresight, search=grid, seed=4, n_seeds=3)
     together = train(specification, small_world, tmp_path).record_
     assert together is not None
     assert (together.seed, together.seeds["seeds"]) == (4, [4, 5, 6])
     penalties = [chosen["seen_penalty"] for chosen in together.seeds["chosen"]]
-    assert len(set(penalties)) == 3  # each chose for itself, on folds of its own
+    assert len(set(penalties)) == 3  # each seed has its own selection on its own folds
     for seed, results, chosen in zip((4, 5, 6), together.seeds["results"], together.seeds["chosen"], strict=True):
-        (by_itself,) = choose_on_validation([Foresight()], small_world, grid, seed=seed)
-        assert by_itself.report["chosen"] == chosen
+        (alone_choice,) = choose_on_validation([Foresight()], small_world, grid, seed=seed)
+        assert alone_choice.report["chosen"] == chosen
         model = Foresight(**chosen).fit(small_world.train.X, small_world.train.y, small_world.classes)
         assert evaluate(model, small_world).results() == results
 
 
-def test_an_adaptation_is_rehearsed_on_the_folds_that_its_model_was_chosen_on(
-    small_world: ZeroShotDataset, tmp_path: Path
-) -> None:
+def test_adaptation_is_rehearsed_on_the_folds_of_the_model(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     penalties = set()
     for seed in (0, 3):
         model = train(TrainingSpecification(method=Foresight, search={}, seed=seed), small_world, tmp_path)
         model.save(tmp_path / "model")
         found = adapt(AdaptationSpecification(search={}), Foresight.load(tmp_path / "model"), small_world, tmp_path).record_
-        by_itself = choose_adaptation_on_validation(model, small_world, {}, {}, seed=seed)
+        alone_choice = choose_adaptation_on_validation(model, small_world, {}, {}, seed=seed)
         assert found is not None
-        assert (found.seed, found.selection["chosen"]) == (seed, by_itself.report["chosen"])
+        assert (found.seed, found.selection["chosen"]) == (seed, alone_choice.report["chosen"])
         penalties.add(found.selection["chosen"]["seen_penalty"])
     assert len(penalties) == 2
 
 
-def test_seeds_that_would_change_nothing_are_refused() -> None:
+def test_seeds_without_effect_raise_an_error() -> None:
     with pytest.raises(SettingsError, match="Foresight draws nothing at random"):
         TrainingSpecification(method=Foresight, select="none", n_seeds=2)
 
 
-def test_mean_and_deviation_are_those_of_a_sample(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_mean_and_sample_standard_deviation(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     record = train(specified(select="none", n_seeds=4), small_world, tmp_path).record_
     assert record is not None
     for name in ("T1", "U", "S", "H", "AUSUC"):
@@ -99,13 +95,13 @@ def test_mean_and_deviation_are_those_of_a_sample(small_world: ZeroShotDataset, 
     assert RunRecord.from_json(record.to_json()).seeds == record.seeds
 
 
-def test_the_model_that_is_returned_is_that_of_the_first_seed(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_model_of_the_first_seed_is_returned(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(specified(select="none", seed=2, n_seeds=2), small_world, tmp_path)
     assert (model.seed, model.record_.seed) == (2, 2)  # type: ignore[union-attr]
     assert model.record_.engine == "cpu, float32"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("n_seeds", [0, -1, 1.5])
-def test_a_number_of_seeds_that_is_none_is_refused(n_seeds: Any) -> None:
+def test_invalid_number_of_seeds_raises_an_error(n_seeds: Any) -> None:
     with pytest.raises(SettingsError, match="n_seeds"):
         specified(n_seeds=n_seeds)

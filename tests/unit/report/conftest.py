@@ -1,4 +1,4 @@
-"""What the report's tests share: a small model, and places in the plane without t-SNE."""
+"""Fixtures of the report tests: a small model, and an embedding in the plane without t-SNE."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightunseen.analysis.tsne import Picture
+from sightunseen.analysis.tsne import TsneEmbedding
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods import ESZSL
-from sightunseen.report.model_page import Study
+from sightunseen.report.model_page import ModelReport
 
 
 @pytest.fixture(scope="session")
@@ -18,11 +18,11 @@ def eszsl(small_world: ZeroShotDataset) -> ESZSL:
 
 
 @pytest.fixture(scope="session")
-def study(eszsl: ESZSL, small_world: ZeroShotDataset) -> Study:
-    return Study("A report", eszsl, small_world)
+def report(eszsl: ESZSL, small_world: ZeroShotDataset) -> ModelReport:
+    return ModelReport("A report", eszsl, small_world)
 
 
 @pytest.fixture(scope="session")
-def flat() -> Callable[[Any, Any], Picture]:
-    """Where points lie by their first two numbers."""
-    return lambda images, classes: Picture(np.asarray(images)[:, :2], np.asarray(classes)[:, :2])
+def flat() -> Callable[[Any, Any], TsneEmbedding]:
+    """An embedding that takes the first two coordinates of each point."""
+    return lambda images, classes: TsneEmbedding(np.asarray(images)[:, :2], np.asarray(classes)[:, :2])

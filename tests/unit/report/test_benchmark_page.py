@@ -1,4 +1,4 @@
-"""The page of a benchmark, from outcomes that were made up."""
+"""The page on a benchmark, from synthetic outcomes."""
 
 import re
 import statistics
@@ -82,15 +82,16 @@ def figure(page: Page, name: str) -> Figure:
     return next(figure for figure in page.figures if figure.name.startswith(name))
 
 
-def test_jobs_are_counted_by_what_became_of_them() -> None:
+def test_tiles_count_jobs_by_state() -> None:
     page = benchmark_page(OUTCOMES, "Benchmark")
     tiles = {tile.label: tile.value for tile in page.tiles}
     assert [tiles[state] for state in (DONE, FAILED, SKIPPED)] == ["6", "1", "1"]
     assert tiles["computing time"] == "14 s"
     assert "5 methods on CUB res50" in page.subtitle
+    assert "T1: mean per-class top-1 accuracy of unseen classes" in page.subtitle
 
 
-def test_every_method_stands_in_the_table_and_what_failed_is_said() -> None:
+def test_the_table_lists_every_method_and_notes_failures() -> None:
     (table,) = tables(benchmark_page(OUTCOMES, "Benchmark"))
     found = dict(zip(table.columns["method"], table.columns["T1"], strict=True))
     assert found == {
@@ -105,21 +106,21 @@ def test_every_method_stands_in_the_table_and_what_failed_is_said() -> None:
     assert "DEM: skipped: no such file" in table.notes
 
 
-def test_the_ranking_has_means_deviations_and_published_numbers() -> None:
+def test_the_ranking_has_means_standard_deviations_and_published_numbers() -> None:
     columns = figure(benchmark_page(OUTCOMES, "Benchmark"), "ranking").columns
     rows = {(row["panel"], row["method"], row["kind"]): row for row in rows_of(columns)}
-    measured = rows["T1", "ESZSL", "chosen on validation classes"]
+    measured = rows["T1", "ESZSL", "selected on validation classes"]
     spread = statistics.stdev([50, 51, 52])
     assert (measured["percent"], measured["low"], measured["high"]) == pytest.approx((51, 51 - spread, 51 + spread))
-    single = rows["H", "ALE", "chosen on validation classes"]
+    single = rows["H", "ALE", "selected on validation classes"]
     assert single["low"] == single["percent"] == single["high"] == 44.0  # one seed has no deviation
     assert rows["T1", "ESZSL", "published"]["percent"] == 53.9
     assert "ResNet-101" in rows["T1", "ESZSL", "published"]["source"]
-    assert rows["H", "SAE (oracle)", "chosen on TEST data"]["percent"] == 60.0
+    assert rows["H", "SAE (oracle)", "selected on TEST data"]["percent"] == 60.0
     assert not {"SJE", "DEM"} & set(columns["method"])
 
 
-def test_the_best_stands_first() -> None:
+def test_the_ranking_is_sorted() -> None:
     ranking = figure(benchmark_page(OUTCOMES, "Benchmark"), "ranking")
     orders = [re.findall(r"'sort': (\[[^]]*\])", str(panel.spec()))[0] for panel in ranking.panels]
     assert orders == ["['SAE (oracle)', 'ESZSL', 'ALE', 'SAE']", "['SAE (oracle)', 'ALE', 'ESZSL', 'SAE']"]
@@ -133,7 +134,7 @@ def test_every_chart_compiles() -> None:
             assert vl_convert.vegalite_to_vega(spec)["marks"], made.name
 
 
-def test_where_no_job_is_done_there_is_a_table_of_reasons_and_no_chart() -> None:
+def test_without_finished_jobs_the_table_has_the_reasons_and_there_is_no_chart() -> None:
     page = benchmark_page([outcome("SJE", state=FAILED), skipped("DEM")], "Benchmark")
     assert page.figures == []
     (table,) = tables(page)
@@ -141,7 +142,7 @@ def test_where_no_job_is_done_there_is_a_table_of_reasons_and_no_chart() -> None
     assert page.html()
 
 
-def test_inductive_and_transductive_methods_and_data_sets_stand_apart() -> None:
+def test_each_data_set_and_setting_has_a_section() -> None:
     others = [outcome("ALE-tran", setting="transductive"), outcome("ALE", data="AWA1", published_name="AWA1")]
     page = benchmark_page([*OUTCOMES, *others], "Benchmark")
     assert [section.title for section in page.sections] == [
@@ -152,7 +153,7 @@ def test_inductive_and_transductive_methods_and_data_sets_stand_apart() -> None:
     assert len(page.figures) == 9
 
 
-def test_an_ablation_has_both_tables_and_pictures_of_them() -> None:
+def test_an_ablation_has_both_tables_and_their_figures() -> None:
     page = benchmark_page(ablation(), "Ablation")
     titles = [table.title for table in tables(page)]
     assert sum("Table 2" in title for title in titles) == 1
@@ -165,7 +166,7 @@ def test_an_ablation_has_both_tables_and_pictures_of_them() -> None:
     assert any(isinstance(block, Figure) for block in sections[0].blocks)
 
 
-def test_a_study_has_a_picture_and_a_table_a_part_and_tells_validation_from_test() -> None:
+def test_a_study_has_a_figure_and_a_table_per_part() -> None:
     page = benchmark_page(study(), "Study")
     (section,) = [section for section in page.sections if section.title == "Study of Foresight on CUB res50, att"]
     assert [isinstance(block, Figure) for block in section.blocks] == [True] * 3 + [False] * 3
@@ -173,10 +174,10 @@ def test_a_study_has_a_picture_and_a_table_a_part_and_tells_validation_from_test
     assert rows["T1", "linear generator", "test data"] == 50.0
     assert rows["T1", "linear generator", "validation classes"] == 45.0
     assert rows["H", "linear generator", "validation classes"] == 35.0
-    assert_all_names_differ(page)
+    assert_ids_are_unique(page)
 
 
-def test_an_ablation_of_which_nothing_is_done_has_its_reasons() -> None:
+def test_an_ablation_without_finished_jobs_has_the_reasons() -> None:
     page = benchmark_page(ablation(state=FAILED), "Ablation")
     assert page.figures == []
     assert any("failed: no memory" in note for table in tables(page) for note in table.notes)
@@ -184,20 +185,20 @@ def test_an_ablation_of_which_nothing_is_done_has_its_reasons() -> None:
 
 
 @pytest.mark.parametrize("names", [("鳥", "魚"), ("CUB res50", "CUB/res50")])
-def test_data_sets_with_like_names_are_not_taken_for_each_other(names: tuple[str, str]) -> None:
+def test_data_sets_with_similar_names_have_different_ids(names: tuple[str, str]) -> None:
     page = benchmark_page([outcome("ALE", t1=float(k), data=name) for k, name in enumerate(names)], "Benchmark")
-    assert_all_names_differ(page)
+    assert_ids_are_unique(page)
     assert {row["percent"] for made in page.figures if made.name.startswith("ranking") for row in rows_of(made.columns)} >= {
         0,
         1,
     }
 
 
-def test_no_name_is_given_twice() -> None:
-    assert_all_names_differ(benchmark_page([*OUTCOMES, *ablation()], "Benchmark"))
+def test_ids_are_unique() -> None:
+    assert_ids_are_unique(benchmark_page([*OUTCOMES, *ablation()], "Benchmark"))
 
 
-def assert_all_names_differ(page: Page) -> None:
+def assert_ids_are_unique(page: Page) -> None:
     names = [made.name for made in page.figures] + [table.name for table in tables(page)]
     names += [section.name for section in page.sections]
     assert len(set(names)) == len(names), sorted(names)

@@ -1,4 +1,4 @@
-"""Figures: their numbers as CSV, specs that Vega-Lite compiles, and files with the same bytes in every process."""
+"""Figures: CSV, specifications that Vega-Lite compiles, and files that are reproducible byte for byte."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ import vl_convert
 
 from sightunseen.analysis.contributions import explained_mistakes
 from sightunseen.analysis.hubness import Hubness
-from sightunseen.analysis.reruns import Reruns, Watched
+from sightunseen.analysis.reruns import Rerun, Reruns
 from sightunseen.core.metrics import SeenUnseenCurve
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import ESZSL
@@ -27,7 +27,7 @@ from sightunseen.report.attribute_figures import mistakes_figure
 from sightunseen.report.class_figures import hubness_figure
 from sightunseen.report.curve_figures import seen_unseen, self_training_figure, training_figure
 from sightunseen.report.figures import CONFIG, ROWS, Figure, Panel, as_csv, columns_of, rows_of, slug
-from sightunseen.report.model_page import Study, model_page
+from sightunseen.report.model_page import ModelReport, model_page
 from sightunseen.report.space_figures import classes_figure, images_figure, space_of
 from sightunseen.report.unlabelled_page import unlabelled_page
 from sightunseen.selection.evaluation import evaluate
@@ -49,7 +49,7 @@ AWKWARD = [
 # -- tables ----------------------------------------------------------------------------------------------------------------
 
 
-def test_csv_can_be_read_back_whatever_a_text_holds() -> None:
+def test_csv_can_be_read_back_with_any_text() -> None:
     columns = {
         "class, or 'label'": AWKWARD,
         "n": list(range(len(AWKWARD))),
@@ -63,7 +63,7 @@ def test_csv_can_be_read_back_whatever_a_text_holds() -> None:
     assert rows[1][2] == ""
 
 
-def test_rows_become_columns_and_columns_rows() -> None:
+def test_rows_and_columns_are_transposed() -> None:
     heads, rows = ("class", "n"), [("tern", 1), ("jay", 2)]
     columns = columns_of(heads, rows)
     assert columns == {"class": ["tern", "jay"], "n": [1, 2]}
@@ -78,7 +78,7 @@ def test_rows_become_columns_and_columns_rows() -> None:
     ("text", "found"),
     [("CUB res50, inductive", "cub-res50-inductive"), ("V→A", "v-a"), ("../../etc/passwd", "etc-passwd"), ("ツ", ""), ("", "")],
 )
-def test_a_text_as_part_of_an_address(text: str, found: str) -> None:
+def test_slug(text: str, found: str) -> None:
     assert slug(text) == found
 
 
@@ -90,17 +90,17 @@ def curve(*names: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def figures(study: Study, flat: Any) -> list[Figure]:
-    """Every figure of a model's page and of one without labels."""
-    model, data = study.model, study.data
+def figures(report: ModelReport, flat: Any) -> list[Figure]:
+    """All figures of the page on a model and of the page on unlabelled images."""
+    model, data = report.model, report.data
     spaces = [space_of(name, model, data.test_unseen.X, data.unseen, flat, truth=data.test_unseen.y) for name in ("V→A", "DEM")]
     rounds = [{"round": k, "loss": 1.0 / k, "T1": 60.0, "pool": 10 * k, "pool_accuracy": 0.8} for k in (1, 2)]
-    reruns = Reruns(Watched(None, curve("loss", "T1", "U", "S", "H")), Watched(model, rounds))  # type: ignore[arg-type]
-    labelled = model_page(Study("", model, data, reruns=reruns, spaces=spaces)).figures
+    reruns = Reruns(Rerun(None, curve("loss", "T1", "U", "S", "H")), Rerun(model, rounds))  # type: ignore[arg-type]
+    labelled = model_page(ModelReport("", model, data, reruns=reruns, spaces=spaces)).figures
     return [*labelled, *unlabelled_page("", model, data.test_unseen.X, None, None, flat).figures]
 
 
-def test_all_figures_are_there(figures: list[Figure]) -> None:
+def test_the_pages_have_all_figures(figures: list[Figure]) -> None:
     assert [figure.name for figure in figures] == [
         *("seen-unseen-curve", "accuracy-by-class", "confusion", "leaks", "reliability", "hubness", "mistakes"),
         *("training-curve", "self-training", "classes-in-space", "images-in-space"),
@@ -109,7 +109,7 @@ def test_all_figures_are_there(figures: list[Figure]) -> None:
 
 
 def parts(spec: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping inside."""
+    """All mappings inside a specification."""
     if isinstance(spec, dict):
         yield spec
     for inner in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ():
@@ -125,8 +125,8 @@ def test_vega_lite_compiles_every_chart(figures: list[Figure]) -> None:
             assert any(source.get("values") for source in compiled["data"]), figure.name
 
 
-def test_charts_draw_nothing_but_the_figures_numbers(figures: list[Figure]) -> None:
-    """A field that is in no table draws nothing, and no error says so."""
+def test_charts_use_only_columns_of_the_figure(figures: list[Figure]) -> None:
+    """Vega-Lite draws nothing and raises no error if a field does not exist."""
     for figure in figures:
         for panel in figure.panels:
             spec = panel.spec()
@@ -142,12 +142,12 @@ def test_charts_draw_nothing_but_the_figures_numbers(figures: list[Figure]) -> N
             assert not {"config", "datasets"} & set(spec)
 
 
-def test_lines_to_compare_with_are_drawn(study: Study) -> None:
-    """The diagonal of honest confidence, the mean of hubs, and the number of tasks that was chosen."""
-    confidence = next(figure for figure in model_page(study).figures if figure.name == "reliability")
-    hubs = next(figure for figure in model_page(study).figures if figure.name == "hubness")
-    training = training_figure("t", "", "", curve("loss", "T1"), chosen=20)
-    wanted = {"confidence": 100, "accuracy": 100}, {"fair": len(study.data.test_unseen) / 4}, {"at": 20}
+def test_reference_lines_are_drawn(report: ModelReport) -> None:
+    """The diagonal of perfect calibration, the mean of the hubs, and the selected number of steps."""
+    confidence = next(figure for figure in model_page(report).figures if figure.name == "reliability")
+    hubs = next(figure for figure in model_page(report).figures if figure.name == "hubness")
+    training = training_figure("t", "", "", curve("loss", "T1"), selected=20)
+    wanted = {"confidence": 100, "accuracy": 100}, {"mean": len(report.data.test_unseen) / 4}, {"at": 20}
     for figure, point in zip((confidence, hubs, training), wanted, strict=True):
         inline = [row for part in parts(figure.panels[-1].spec()) for row in part.get("values", ()) if isinstance(row, dict)]
         assert point in inline
@@ -155,7 +155,7 @@ def test_lines_to_compare_with_are_drawn(study: Study) -> None:
 
 @pytest.fixture(scope="module")
 def few_images() -> SeenUnseenCurve:
-    """The curve of 14 test images of 6 classes: most of its points share their U with others."""
+    """The curve of 14 test images of 6 classes: many of its points have the same U."""
     world = World(n_seen=4, n_unseen=2, n_attributes=8, n_features=16, images_per_class=5, private=0.3, noise=1.0)
     data = make_world(world)
     curve = evaluate(ESZSL().fit(data.train.X, data.train.y, data.classes), data).curve
@@ -168,12 +168,12 @@ MARKS = ("mark-area", "mark-text role-axis-label", "background")  # classes of S
 
 
 def drawn_spec(figure: Figure) -> dict[str, Any]:
-    """The spec of the figure's only panel with its rows, at a fixed width."""
+    """The specification of the only panel with its rows, at a fixed width."""
     (panel,) = figure.panels
     return {**panel.spec(), "width": 400, "datasets": {"rows": rows_of(figure.columns)}, "config": CONFIG}
 
 
-def test_the_seen_unseen_axes_are_percentages_and_its_area_is_not_stacked(few_images: SeenUnseenCurve) -> None:
+def test_the_seen_unseen_axes_are_percentages_and_the_area_is_not_stacked(few_images: SeenUnseenCurve) -> None:
     compiled = vl_convert.vegalite_to_vega(drawn_spec(seen_unseen(few_images, 0.1)))
     scales = {scale["name"]: scale["domain"] for scale in compiled["scales"]}
     assert (scales["x"], scales["y"]) == ([0, 100], [0, 100])
@@ -183,7 +183,7 @@ def test_the_seen_unseen_axes_are_percentages_and_its_area_is_not_stacked(few_im
     assert area["encode"]["update"]["y"] == {"scale": "y", "field": "S"}
 
 
-def test_the_area_drawn_under_the_seen_unseen_curve_is_ausuc(few_images: SeenUnseenCurve) -> None:
+def test_the_area_under_the_seen_unseen_curve_is_ausuc(few_images: SeenUnseenCurve) -> None:
     # S falls at U = 0, 0.5 and 0.8: three vertical segments.
     steps = SeenUnseenCurve(
         np.array([-np.inf, *range(8)]),
@@ -211,66 +211,66 @@ def corners(path: str) -> tuple[Any, Any]:
     return points[:, 0], points[:, 1]
 
 
-def test_every_panel_of_awkward_names_has_its_bars(study: Study) -> None:
-    found = explained_mistakes(study.model, study.zsl, study.data.test_unseen.X)
-    names = dict(zip(study.data.unseen.tolist(), ['"><script>\\', "it's\n'\"\"", "\U000e0067\\", "`${x}`"], strict=True))
+def test_panels_of_names_with_special_characters_have_all_bars(report: ModelReport) -> None:
+    found = explained_mistakes(report.model, report.zsl, report.data.test_unseen.X)
+    names = dict(zip(report.data.unseen.tolist(), ['"><script>\\', "it's\n'\"\"", "\U000e0067\\", "`${x}`"], strict=True))
     figure = mistakes_figure(found, names)
     assert len(figure.panels) == len(found)
     for panel, mistake in zip(figure.panels, found, strict=True):
         spec = {**panel.spec(), "width": 200, "datasets": {"rows": rows_of(figure.columns)}}
         drawn = ElementTree.fromstring(vl_convert.vegalite_to_svg(spec))
         bars = [path for path in drawn.iter() if path.get("aria-roledescription") == "bar"]
-        assert len(bars) == len(mistake.contributions.names) + 2  # and all others, and the sum
+        assert len(bars) == len(mistake.contributions.names) + 2  # all other attributes, and the sum
         rows = [row for row in rows_of(figure.columns) if row["panel"] == panel.title]
         parts, total = [row["contribution"] for row in rows[:-1]], rows[-1]["contribution"]
         assert sum(parts) == pytest.approx(total)
-        assert total > 0  # or it were no mistake
+        assert total > 0  # otherwise it were not a mistake
 
 
-def test_curves_of_what_is_there(study: Study) -> None:
-    """Without test images only the loss is drawn; without true labels no share of right ones."""
+def test_missing_measurements_are_not_drawn(report: ModelReport) -> None:
+    """Without test images only the loss is drawn; without true labels no share of correct pseudo-labels."""
     assert [panel.title for panel in training_figure("t", "", "", curve("loss")).panels] == ["loss"]
     assert [panel.title for panel in training_figure("t", "", "", curve("loss", "H")).panels] == ["loss", "accuracy"]
     unknown = self_training_figure([{"round": 1, "loss": 1.0, "pool": 5}, {"round": 2, "loss": 0.5, "pool": 8}])
-    assert [panel.title for panel in unknown.panels] == ["loss", "trusted images"]
-    assert "right" not in unknown.see
+    assert [panel.title for panel in unknown.panels] == ["loss", "pseudo-labelled images"]
+    assert "correct" not in unknown.caption
     known = self_training_figure([{"round": k, "loss": 1.0, "pool": 5 * k, "pool_accuracy": 0.5 + k / 10} for k in (1, 2)])
     assert known.columns["pool_accuracy"] == pytest.approx([60.0, 70.0])
-    assert "begin as 5, 60.0% of them right, and end as 10, 70.0%" in known.see
+    assert "5 images, 60.0% correct, in the first round; 10 images, 70.0% correct, in the last" in known.caption
 
 
-def test_the_numbers_of_a_figure_are_those_of_the_analysis(study: Study) -> None:
-    figures = {figure.name: figure for figure in model_page(study).figures}
-    right = study.zsl.best == study.zsl.known_truth
+def test_figures_show_the_numbers_of_the_analysis(report: ModelReport) -> None:
+    figures = {figure.name: figure for figure in model_page(report).figures}
+    correct = report.zsl.predicted == report.zsl.known_truth
     accuracy = figures["accuracy-by-class"].columns
-    for label, asked, percent in zip(*accuracy.values(), strict=True):
-        if asked == "among unseen classes":
-            assert percent == pytest.approx(100 * right[study.zsl.known_truth == label].mean())
+    for label, candidates, percent in zip(*accuracy.values(), strict=True):
+        if candidates == "among unseen classes":
+            assert percent == pytest.approx(100 * correct[report.zsl.known_truth == label].mean())
     confusion = figures["confusion"].columns
-    assert sum(confusion["images"]) == len(right)
-    diagonal = zip(confusion["true class"], confusion["answer"], confusion["images"], strict=True)
-    assert sum(images for truth, answer, images in diagonal if truth == answer) == right.sum()
+    assert sum(confusion["images"]) == len(correct)
+    diagonal = zip(confusion["true class"], confusion["predicted class"], confusion["images"], strict=True)
+    assert sum(images for truth, predicted, images in diagonal if truth == predicted) == correct.sum()
     leaks = figures["leaks"].columns
     shares: dict[str, float] = {}
     for label, share in zip(leaks["class"], leaks["share"], strict=True):
         shares[label] = shares.get(label, 0.0) + share
-    assert shares == pytest.approx(dict.fromkeys(study.data.unseen.tolist(), 100.0))
+    assert shares == pytest.approx(dict.fromkeys(report.data.unseen.tolist(), 100.0))
     hubs = figures["hubness"].columns
-    assert sum(hubs["images"]) == len(right)
+    assert sum(hubs["images"]) == len(correct)
     assert list(hubs["images"]) == sorted(hubs["images"], reverse=True)
 
 
-def test_spaces_hold_every_class_and_image_once(study: Study, flat: Any) -> None:
-    model, data = study.model, study.data
+def test_spaces_contain_every_class_and_image_once(report: ModelReport, flat: Any) -> None:
+    model, data = report.model, report.data
     space = space_of("ESZSL", model, data.test_unseen.X, data.unseen, flat, truth=data.test_unseen.y)
-    classes = classes_figure([space], data.seen, study.names).columns
+    classes = classes_figure([space], data.seen, report.names).columns
     assert sorted(classes["class"]) == sorted(data.classes.labels.tolist())
     assert {name for name, kind in zip(classes["class"], classes["kind"], strict=True) if kind == "unseen"} == set(
         data.unseen.tolist()
     )
     images, vectors = model.compared(data.test_unseen.X, model.classes_)
     assert [classes["x"], classes["y"]] == [vectors[:, 0].tolist(), vectors[:, 1].tolist()]
-    found = images_figure([space], study.names).columns
+    found = images_figure([space], report.names).columns
     shown = [k for k, point in enumerate(found["point"]) if point == "image"]
     assert [found["class"][k] for k in shown] == data.test_unseen.y.tolist()
     assert [found["x"][k] for k in shown] == pytest.approx(images[:, 0].tolist())
@@ -278,21 +278,21 @@ def test_spaces_hold_every_class_and_image_once(study: Study, flat: Any) -> None
     assert stars == {label: vectors[model.classes_ == label, 0].item() for label in data.unseen.tolist()}
 
 
-def test_of_very_many_images_some_are_taken_evenly(study: Study, flat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_images_are_sampled_evenly(report: ModelReport, flat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightunseen.report.space_figures.MOST_IMAGES", 5)
-    X, y = study.data.test_unseen.X, study.data.test_unseen.y
-    space = space_of("ESZSL", study.model, X, study.data.unseen, flat, names=range(len(X)), truth=y)
+    X, y = report.data.test_unseen.X, report.data.test_unseen.y
+    space = space_of("ESZSL", report.model, X, report.data.unseen, flat, names=range(len(X)), truth=y)
     assert space.answers.names.tolist() == [str(round(k * (len(X) - 1) / 4)) for k in range(5)]
     assert space.answers.truth.tolist() == [y[int(name)] for name in space.answers.names]
 
 
-def test_words_below_a_figure_come_from_its_numbers(study: Study) -> None:
-    found = {figure.name: figure for figure in model_page(study).figures}
-    error = 100 * study.zsl.reliability().error
-    assert f"unseen classes, among themselves: {error:.1f}; all classes: " in found["reliability"].see
+def test_captions_contain_the_numbers(report: ModelReport) -> None:
+    found = {figure.name: figure for figure in model_page(report).figures}
+    error = 100 * report.zsl.reliability().error
+    assert f"unseen classes {error:.1f}; all classes " in found["reliability"].caption
     labels, names = np.array(["a", "b", "c"]), {"a": "A", "b": "B", "c": "C"}
-    hubs = {"asked so": Hubness(labels, np.array([3, 1, 0]), 0.38), "asked thus": Hubness(labels, np.array([1, 1, 1]), None)}
-    assert "0.38 asked so, not defined asked thus" in hubness_figure(hubs, 4, names).see
+    hubs = {"inductive": Hubness(labels, np.array([3, 1, 0]), 0.38), "adapted": Hubness(labels, np.array([1, 1, 1]), None)}
+    assert "0.38 (inductive), not defined (adapted)" in hubness_figure(hubs, 4, names).caption
 
 
 # -- files -----------------------------------------------------------------------------------------------------------------
@@ -322,14 +322,14 @@ def made(folder: Path, hash_seed: int) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in NAMES}
 
 
-def test_files_have_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+def test_files_are_equal_in_every_process(tmp_path: Path) -> None:
     first = made(tmp_path / "0", 0)
-    # The converter's own hash order is another one each time: some of these would differ.
+    # The hash order of the converter changes from run to run: without a fixed order some files would differ.
     for seed in (1, 2):
         assert made(tmp_path / str(seed), seed) == first
 
 
-def test_an_svg_is_well_formed_and_says_the_words(tmp_path: Path) -> None:
+def test_svg_is_well_formed_and_contains_the_texts(tmp_path: Path) -> None:
     figure = Figure(
         "f", "", "", {"class": ["<a> & b"], "x": [1.0]}, [Panel(alt.Chart(ROWS).mark_bar().encode(x="x:Q", y="class:N"))]
     )
@@ -341,8 +341,8 @@ def test_an_svg_is_well_formed_and_says_the_words(tmp_path: Path) -> None:
     check_pdf(pdf.read_bytes())
 
 
-def test_files_have_the_same_bytes_in_one_process(figures: list[Figure], tmp_path: Path) -> None:
-    """The converter counts clip paths from figure to figure."""
+def test_files_are_equal_within_a_process(figures: list[Figure], tmp_path: Path) -> None:
+    """The converter numbers clip paths across figures."""
     clipped = next(figure for figure in figures if figure.name == "classes-in-space")
     first, again = clipped.save(tmp_path / "first"), clipped.save(tmp_path / "again")
     assert "clipPath" in first[0].read_text("utf-8")
@@ -354,13 +354,13 @@ def test_files_have_the_same_bytes_in_one_process(figures: list[Figure], tmp_pat
     assert used <= named
 
 
-def test_a_container_is_as_wide_as_asked(tmp_path: Path) -> None:
+def test_the_width_of_a_container_is_set(tmp_path: Path) -> None:
     chart = alt.Chart(ROWS).mark_bar().encode(x="x:Q").properties(width="container", height=40)
     svg, _ = Figure("f", "", "", {"x": [1.0]}, [Panel(chart)]).save(tmp_path, size=300)
     assert float(ElementTree.parse(svg).getroot().get("width", "0")) == pytest.approx(300, abs=1)
 
 
-def test_pdfs_stay_valid(figures: list[Figure], tmp_path: Path) -> None:
+def test_pdfs_are_valid(figures: list[Figure], tmp_path: Path) -> None:
     by_name = {figure.name: figure for figure in figures}
     for name in ("reliability", "images-in-space"):
         for path in by_name[name].save(tmp_path):
@@ -369,7 +369,7 @@ def test_pdfs_stay_valid(figures: list[Figure], tmp_path: Path) -> None:
 
 
 def check_pdf(pdf: bytes) -> None:
-    """QPDF finds no fault with it, and there is something on its one page."""
+    """Check the syntax with QPDF, and that there is one page with content."""
     with pikepdf.open(io.BytesIO(pdf)) as document:
         assert document.check_pdf_syntax() == []
         (page,) = document.pages

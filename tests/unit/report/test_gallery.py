@@ -1,4 +1,4 @@
-"""The best images of each class: marked right or wrong where that is known, as photos or by name."""
+"""Gallery of the highest-scoring images: marked correct or wrong if labels are known, as photos or by name."""
 
 import csv
 import io
@@ -7,6 +7,7 @@ from pathlib import Path
 from PIL import Image
 
 from sightunseen.analysis.best_images import BestImage
+from sightunseen.report.figures import as_csv
 from sightunseen.report.gallery import best_images_gallery
 from sightunseen.report.thumbnails import Photos
 
@@ -23,27 +24,27 @@ FOUND = {
 }
 
 
-def test_wrong_ones_are_marked_and_say_what_they_are() -> None:
+def test_wrong_images_are_marked_with_their_true_class() -> None:
     gallery = best_images_gallery(FOUND, NAMES)
-    assert list(gallery.groups) == ["Tern · 1 of 2 right", "Jay · 2 of 2 right"]
-    shown = [(photo.mark, photo.caption, photo.name) for photo in gallery.groups["Tern · 1 of 2 right"]]
-    assert shown == [("right", "score 2.50", "photo 4.jpg"), ("wrong", "Jay", "photo 2.jpg")]
-    assert {photo.mark for photo in gallery.groups["Jay · 2 of 2 right"]} == {"right"}
-    assert "red frame" in gallery.see
+    assert list(gallery.groups) == ["Tern · 1 of 2 correct", "Jay · 2 of 2 correct"]
+    shown = [(photo.mark, photo.caption, photo.name) for photo in gallery.groups["Tern · 1 of 2 correct"]]
+    assert shown == [("correct", "score 2.50", "photo 4.jpg"), ("wrong", "Jay", "photo 2.jpg")]
+    assert {photo.mark for photo in gallery.groups["Jay · 2 of 2 correct"]} == {"correct"}
+    assert "red frame" in gallery.caption
 
 
-def test_without_labels_none_is_marked() -> None:
+def test_unlabelled_images_are_not_marked() -> None:
     found = {"001.Tern": (image(4, 2.5, None, "001.Tern"), image(2, 1.25, None, "001.Tern"))}
     gallery = best_images_gallery(found, NAMES)
     assert list(gallery.groups) == ["Tern"]
     assert [photo.mark for photo in gallery.groups["Tern"]] == ["", ""]
     assert [photo.caption for photo in gallery.groups["Tern"]] == ["score 2.50", "score 1.25"]
-    assert "red" not in gallery.see
-    assert [row["true class"] for row in csv.DictReader(io.StringIO(gallery.csv()))] == ["", ""]
+    assert "red" not in gallery.caption
+    assert [row["true class"] for row in csv.DictReader(io.StringIO(as_csv(gallery.columns)))] == ["", ""]
 
 
-def test_the_table_says_all() -> None:
-    rows = list(csv.DictReader(io.StringIO(best_images_gallery(FOUND, NAMES).csv())))
+def test_the_csv_has_all_images() -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv(best_images_gallery(FOUND, NAMES).columns))))
     assert [(row["class"], row["rank"], row["image"], float(row["score"]), row["true class"]) for row in rows] == [
         ("Tern", "1", "/data/001.Tern/photo 4.jpg", 2.5, "Tern"),
         ("Tern", "2", "/data/001.Tern/photo 2.jpg", 1.25, "Jay"),
@@ -52,10 +53,10 @@ def test_the_table_says_all() -> None:
     ]
 
 
-def test_photos_stand_where_there_are_some_and_the_rest_is_counted(tmp_path: Path) -> None:
+def test_photos_are_shown_and_missing_ones_counted(tmp_path: Path) -> None:
     Image.new("RGB", (8, 8)).save(tmp_path / "photo 2.jpg")
     gallery = best_images_gallery(FOUND, NAMES, Photos(tmp_path))
     pictures = [bool(photo.picture) for group in gallery.groups.values() for photo in group]
     assert pictures == [False, True, True, False]
-    assert "2 of 4 have no photo" in gallery.see
-    assert "no photo" not in best_images_gallery(FOUND, NAMES).see
+    assert "2 of 4 have no photo" in gallery.caption
+    assert "no photo" not in best_images_gallery(FOUND, NAMES).caption

@@ -1,4 +1,4 @@
-"""The page of a model on data of every shape: few and very many classes, missing parts, awkward names, no mistakes."""
+"""The page on a model: few and very many classes, missing parts, names with special characters, no mistakes."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightunseen.analysis.reruns import Reruns, Watched
+from sightunseen.analysis.reruns import Rerun, Reruns
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError
 from sightunseen.core.names import readable_names
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import CVC, ESZSL
-from sightunseen.report.model_page import Study, model_page
+from sightunseen.report.model_page import ModelReport, model_page
 from sightunseen.report.page import DataTable, Gallery, Note, Page
 from sightunseen.report.space_figures import space_of
 from sightunseen.report.thumbnails import Photos
@@ -26,7 +26,7 @@ EVERY_SECTION = ["trust", "seen-and-unseen", "classes", "confidence", "attribute
 
 def page_of(data: ZeroShotDataset, model: Any = None, **others: Any) -> Page:
     fitted = (model or ESZSL()).fit(data.train.X, data.train.y, data.classes)
-    return model_page(Study("A report", fitted, data, **others))
+    return model_page(ModelReport("A report", fitted, data, **others))
 
 
 def relabelled(data: ZeroShotDataset, labels: list[Any], **others: Any) -> ZeroShotDataset:
@@ -48,9 +48,9 @@ def figure(page: Page, name: str) -> Any:
     return next(figure for figure in page.figures if figure.name == name)
 
 
-def test_the_tiles_are_the_evaluation(study: Study) -> None:
-    page = model_page(study)
-    found = evaluate(study.model, study.data).summary()
+def test_the_tiles_show_the_evaluation(report: ModelReport) -> None:
+    page = model_page(report)
+    found = evaluate(report.model, report.data).summary()
     assert {tile.label: tile.value for tile in page.tiles} == {name: f"{value:.1f}" for name, value in found.items()}
     assert "chance 25.0" in page.tiles[0].note
     assert "12 seen classes with 192 training images; tested on 80 images of 4 unseen and 48 of seen" in page.subtitle
@@ -59,9 +59,9 @@ def test_the_tiles_are_the_evaluation(study: Study) -> None:
 
 def test_a_single_unseen_class() -> None:
     page = page_of(make_world(World(n_seen=6, n_unseen=1, n_attributes=8, n_features=16, images_per_class=10)))
-    assert page.tiles[0].value == "100.0"  # there is nothing to confuse it with
+    assert page.tiles[0].value == "100.0"  # there is no other candidate
     assert figure(page, "confusion").columns["share"] == [100.0]
-    assert "Most frequent mistakes: none." in [note.text for note in blocks(page, Note)]
+    assert "Most frequent confusions: none." in [note.text for note in blocks(page, Note)]
     assert "mistakes" not in [figure.name for figure in page.figures]
     assert page.html()
 
@@ -71,18 +71,18 @@ def test_seven_hundred_classes(n_seen: int, n_unseen: int) -> None:
     data = make_world(World(n_seen=n_seen, n_unseen=n_unseen, images_per_class=5, n_features=24))
     page = page_of(data)
     assert len(page.html().encode()) < MOST_BYTES
-    assert len(set(figure(page, "accuracy-by-class").columns["class"])) == n_unseen  # the CSV has all
+    assert len(set(figure(page, "accuracy-by-class").columns["class"])) == n_unseen  # all are in the CSV
     assert len(set(figure(page, "leaks").columns["class"])) == n_unseen
     for name in ("accuracy-by-class", "leaks"):
-        assert f"of {n_unseen}" in figure(page, name).see  # and the chart says that it does not
+        assert f"of {n_unseen}" in figure(page, name).caption  # the caption tells that only a part is drawn
         assert figure(page, name).panels[0].spec()["height"] < 2000
-    assert "classes with most mistakes" in figure(page, "confusion").see
+    assert "classes with most mistakes" in figure(page, "confusion").caption
     assert len(set(figure(page, "confusion").columns["true class"])) <= 60
     (gallery,) = blocks(page, Gallery)
     assert len(gallery.groups) == n_unseen
 
 
-def test_a_page_with_everything_of_seven_hundred_classes_stays_small(flat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_page_with_seven_hundred_classes_is_limited(flat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     data = make_world(World(n_seen=40, n_unseen=660, images_per_class=7, n_features=24))
     model = ESZSL().fit(data.train.X, data.train.y, data.classes)
     test = data.test_unseen
@@ -90,11 +90,11 @@ def test_a_page_with_everything_of_seven_hundred_classes_stays_small(flat: Any, 
     monkeypatch.setattr(Photos, "__init__", lambda self: None)
     photo = "data:image/jpeg;base64," + "A" * 8000  # as large as a detailed one
     monkeypatch.setattr(Photos, "picture", lambda self, name: photo)
-    page = model_page(Study("A report", model, data, spaces=spaces, photos=Photos()))  # type: ignore[call-arg]
+    page = model_page(ModelReport("A report", model, data, spaces=spaces, photos=Photos()))  # type: ignore[call-arg]
     (gallery,) = blocks(page, Gallery)
     assert len(gallery.groups) == 660
     assert all(group and all(photo.picture for photo in group) for group in gallery.groups.values())
-    assert len(gallery.columns["image"]) == 7 * 660  # the CSV has all
+    assert len(gallery.columns["image"]) == 7 * 660  # all are in the CSV
     assert len(page.html().encode()) < MOST_BYTES
 
 
@@ -102,7 +102,7 @@ def test_without_test_images_of_seen_classes(small_world: ZeroShotDataset) -> No
     page = page_of(replace(small_world, test_seen_rows=NONE))
     assert [tile.label for tile in page.tiles] == ["T1", "U"]
     assert "seen-and-unseen" not in names(page)
-    assert set(figure(page, "reliability").columns["asked"]) == {"unseen classes, among themselves"}
+    assert set(figure(page, "reliability").columns["candidates"]) == {"unseen classes"}
     assert page.html()
 
 
@@ -114,12 +114,12 @@ def test_without_test_images_of_unseen_classes(small_world: ZeroShotDataset) -> 
     assert page.html()
 
 
-def test_without_any_test_images_it_says_so(small_world: ZeroShotDataset) -> None:
+def test_data_without_test_images_are_rejected(small_world: ZeroShotDataset) -> None:
     with pytest.raises(DataError, match="no test images"):
         page_of(replace(small_world, test_unseen_rows=NONE, test_seen_rows=NONE))
 
 
-def test_labels_that_are_numbers(small_world: ZeroShotDataset) -> None:
+def test_integer_labels(small_world: ZeroShotDataset) -> None:
     page = page_of(relabelled(small_world, list(range(100, 116))))
     shown = set(figure(page, "accuracy-by-class").columns["class"])
     assert len(shown) == 4
@@ -136,7 +136,7 @@ def test_without_attribute_names(small_world: ZeroShotDataset) -> None:
     assert "no attribute names" in section.blocks[0].text
 
 
-def test_a_class_of_the_table_without_any_image(small_world: ZeroShotDataset) -> None:
+def test_a_class_without_images(small_world: ZeroShotDataset) -> None:
     table = ClassTable(
         [*small_world.classes.labels.tolist(), "nowhere seen"],
         np.vstack([small_world.classes.vectors, np.ones(10)]),
@@ -147,8 +147,8 @@ def test_a_class_of_the_table_without_any_image(small_world: ZeroShotDataset) ->
     assert page.html()
 
 
-def test_a_model_that_makes_no_mistake() -> None:
-    """Images are the class vectors themselves."""
+def test_a_model_without_mistakes() -> None:
+    """The features are the class vectors."""
     vectors = np.vstack([np.eye(6), np.eye(6)[:3] + np.eye(6)[3:]])
     labels = [f"class {k}" for k in range(9)]
     y = np.repeat(labels, 4)
@@ -158,7 +158,7 @@ def test_a_model_that_makes_no_mistake() -> None:
     page = page_of(data, ESZSL(feature_penalty=1e-3, semantic_penalty=1e-3))
     assert page.tiles[0].value == "100.0"
     remarks = [note.text for note in blocks(page, Note)]
-    assert "Most frequent mistakes: none." in remarks
+    assert "Most frequent confusions: none." in remarks
     assert not {"most-confused", "mistakes"} & {block.name for block in [*blocks(page, DataTable), *page.figures]}
     (gallery,) = blocks(page, Gallery)
     assert len(gallery.groups) == 3
@@ -173,7 +173,7 @@ AWKWARD = [
 ]
 
 
-def test_awkward_names_are_only_names(small_world: ZeroShotDataset) -> None:
+def test_names_with_special_characters_are_escaped(small_world: ZeroShotDataset) -> None:
     labels = [f"{AWKWARD[k % 4]} {k}" for k in range(16)]
     images = np.array([f"{AWKWARD[k % 4]}/{AWKWARD[k % 3]} {k}.jpg" for k in range(len(small_world.labels))])
     data = relabelled(small_world, labels, attribute_names=[f"{AWKWARD[k % 4]} {k}" for k in range(10)], image_names=images)
@@ -187,25 +187,25 @@ def test_awkward_names_are_only_names(small_world: ZeroShotDataset) -> None:
     assert "&lt;script&gt;alert(2)&lt;/script&gt;" in html
 
 
-def test_a_model_without_a_record_is_not_trusted(study: Study) -> None:
-    notes = [block for block in model_page(study).sections[0].blocks if isinstance(block, Note)]
+def test_a_model_without_a_record_has_a_warning(report: ModelReport) -> None:
+    notes = [block for block in model_page(report).sections[0].blocks if isinstance(block, Note)]
     assert [(note.level, "no run record" in note.text) for note in notes] == [("WARN", True)]
 
 
-def test_hubs_before_and_after_self_training(small_world: ZeroShotDataset) -> None:
+def test_hubs_before_and_after_adaptation(small_world: ZeroShotDataset) -> None:
     train, test = small_world.train, small_world.test_unseen
     model, other = (CVC(hidden=16, n_steps=20, seed=seed).fit(train.X, train.y, small_world.classes) for seed in (0, 1))
-    rounds = Watched(other, [{"round": 1, "loss": 1.0, "pool": 1}])
+    rounds = Rerun(other, [{"round": 1, "loss": 1.0, "pool": 1}])
     asked = {(model,): Reruns(), (model, other): Reruns(adaptation=rounds), (other, model): Reruns(before=other)}
     for models, reruns in asked.items():
         columns = figure(page_of_fitted(model, small_world, reruns), "hubness").columns
-        by_when: dict[str, dict[str, int]] = {}
-        for when, name, images in zip(columns["when"], columns["class"], columns["images"], strict=True):
-            by_when.setdefault(when, {})[name] = images
+        by_model: dict[str, dict[str, int]] = {}
+        for name_of_model, name, images in zip(columns["model"], columns["class"], columns["images"], strict=True):
+            by_model.setdefault(name_of_model, {})[name] = images
         answers = [one.predict(test.X, small_world.unseen).tolist() for one in models]
         expected = [{label: found.count(label) for label in small_world.unseen.tolist()} for found in answers]
-        assert list(by_when.values()) == expected
+        assert list(by_model.values()) == expected
 
 
 def page_of_fitted(model: Any, data: ZeroShotDataset, reruns: Reruns) -> Page:
-    return model_page(Study("A report", model, data, reruns=reruns))
+    return model_page(ModelReport("A report", model, data, reruns=reruns))

@@ -1,4 +1,4 @@
-"""A page: one file, the same bytes again, and nothing in the data can break out of its place."""
+"""A page is one reproducible file, and nothing in the data can break out of its element."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ import pytest
 
 from sightunseen.core.errors import StorageError
 from sightunseen.report.figures import ROWS, Figure, Panel
-from sightunseen.report.model_page import Study, model_page
+from sightunseen.report.model_page import ModelReport, model_page
 from sightunseen.report.page import (
     DataTable,
     Gallery,
@@ -42,7 +42,7 @@ EVIL = [
 
 
 class Read(HTMLParser):
-    """What a page holds: its elements, its texts, and its scripts by type."""
+    """Elements, texts and scripts of a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -92,18 +92,18 @@ def evil_page() -> Page:
 
 
 @pytest.mark.parametrize("text", EVIL)
-def test_json_cannot_be_broken_out_of(text: str) -> None:
+def test_json_cannot_end_its_script_element(text: str) -> None:
     found = as_json({text: [text, 1.5, None, True]})
     assert not re.search("[<\u2028\u2029]", found)
     assert json.loads(found) == {text: [text, 1.5, None, True]}
 
 
-def test_numbers_that_json_does_not_have_are_refused() -> None:
+def test_nan_is_rejected() -> None:
     with pytest.raises(ValueError, match="JSON"):
         as_json([math.nan])
 
 
-def test_what_data_hold_is_text_wherever_it_stands() -> None:
+def test_all_texts_are_escaped() -> None:
     read = Read(evil_page().html())
     tags = {tag for tag, _ in read.elements}
     assert not tags & {"img", "b", "iframe", "object", "link"}
@@ -119,11 +119,11 @@ def test_what_data_hold_is_text_wherever_it_stands() -> None:
 
 
 def column(packed: Any) -> list[Any]:
-    """As page.js reads a column."""
+    """Unpack a column as page.js does."""
     return packed if isinstance(packed, list) else [packed["levels"][code] for code in packed["codes"]]
 
 
-def test_columns_are_packed_without_loss_but_of_digits() -> None:
+def test_compact_columns_lose_only_digits() -> None:
     columns = {
         "repeated": ["tern", "jay", "tern", "tern"],
         "different": ["a", "b", "c", "d"],
@@ -139,13 +139,13 @@ def test_columns_are_packed_without_loss_but_of_digits() -> None:
         assert found[name] == columns[name], name
     assert found["small"] == [pytest.approx(value, rel=5e-5) for value in columns["small"]]
     assert found["holes"] == [None, 0.5, None, pytest.approx(1e300)]
-    assert packed["repeated"]["levels"] == ["tern", "jay"]  # each once
+    assert packed["repeated"]["levels"] == ["tern", "jay"]  # stored once
     assert isinstance(packed["different"], list)
     assert compact({"none": []}) == {"none": []}
 
 
-def test_a_page_holds_what_its_figures_are_drawn_from(study: Study) -> None:
-    page = model_page(study)
+def test_a_page_contains_the_data_of_its_figures(report: ModelReport) -> None:
+    page = model_page(report)
     data = Read(page.html()).data["figures"]
     assert list(data) == [figure.name for figure in page.figures]
     for figure in page.figures:
@@ -158,8 +158,8 @@ def test_a_page_holds_what_its_figures_are_drawn_from(study: Study) -> None:
     assert data == json.loads(as_json(specs_of(page.figures)))
 
 
-def test_a_page_needs_nothing_from_anywhere(study: Study) -> None:
-    html = model_page(study).html()
+def test_a_page_has_no_external_resources(report: ModelReport) -> None:
+    html = model_page(report).html()
     read = Read(html)
     addresses = [value for _, found in read.elements for name, value in found.items() if name in ("src", "href", "action")]
     assert all(value and value.startswith("#") for value in addresses)
@@ -169,8 +169,8 @@ def test_a_page_needs_nothing_from_anywhere(study: Study) -> None:
     assert not any("src" in found for found, _ in read.scripts)
 
 
-def test_every_heading_can_be_gone_to_and_no_name_is_given_twice(study: Study) -> None:
-    page = model_page(study)
+def test_ids_are_unique_and_every_section_is_linked(report: ModelReport) -> None:
+    page = model_page(report)
     read = Read(page.html())
     ids = [found["id"] for _, found in read.elements if found.get("id")]
     assert len(set(ids)) == len(ids)
@@ -179,17 +179,17 @@ def test_every_heading_can_be_gone_to_and_no_name_is_given_twice(study: Study) -
     assert set(links) <= set(ids)
 
 
-def test_the_same_page_has_the_same_bytes(study: Study, tmp_path: Path) -> None:
-    again = Study(study.title, study.model, study.data)
+def test_pages_are_reproducible_byte_for_byte(report: ModelReport, tmp_path: Path) -> None:
+    again = ModelReport(report.title, report.model, report.data)
     first, second = tmp_path / "first.html", tmp_path / "new" / "second.html"
-    model_page(study).save(first)
+    model_page(report).save(first)
     model_page(again).save(second)
     assert first.read_bytes() == second.read_bytes()
-    assert first.read_text("utf-8") == model_page(study).html()
+    assert first.read_text("utf-8") == model_page(report).html()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first.html", "new"]
 
 
-def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_save_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(StorageError, match="could not write"):
         Page("title", "").save(tmp_path / "file" / "page.html")

@@ -1,11 +1,11 @@
-"""Whether a model can be trusted, how it was trained, and its record: from records that were made up."""
+"""Sections on trust, training and the run record, from synthetic records."""
 
 from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
-from sightunseen.analysis.reruns import Reruns, Watched
+from sightunseen.analysis.reruns import Rerun, Reruns
 from sightunseen.core.records import RunRecord
 from sightunseen.data.doctor import FAIL, PASS, WARN, Finding
 from sightunseen.methods import ESZSL
@@ -35,30 +35,30 @@ def tables(blocks: Any) -> dict[str, DataTable]:
 @pytest.mark.parametrize(
     ("model", "level", "words"),
     [
-        (with_record(), PASS, "chosen on validation classes"),
-        (with_record(protocol="paper"), WARN, "chosen on the TEST images"),
+        (with_record(), PASS, "selected on validation classes"),
+        (with_record(protocol="paper"), WARN, "selected on the TEST images"),
         (with_record(None), WARN, "no run record"),
     ],
     ids=["honest", "paper", "no record"],
 )
-def test_how_it_was_chosen_decides_whether_to_trust_it(model: ESZSL, level: str, words: str) -> None:
+def test_the_level_depends_on_the_protocol(model: ESZSL, level: str, words: str) -> None:
     ((found, text),) = notes(model)
     assert found == level
     assert words in text
 
 
-@pytest.mark.parametrize(("alike", "level"), [(1.0, PASS), (0.995, WARN), (0.5, WARN)])
-def test_a_model_that_cannot_be_made_again_is_warned_of(alike: float, level: str) -> None:
-    _, (found, text) = notes(with_record(), alike=alike)
+@pytest.mark.parametrize(("agreement", "level"), [(1.0, PASS), (0.995, WARN), (0.5, WARN)])
+def test_disagreement_with_the_repeated_training_is_a_warning(agreement: float, level: str) -> None:
+    _, (found, text) = notes(with_record(), agreement=agreement)
     assert found == level
-    assert f"{100 * alike:.1f}% of the images" in text
+    assert f"{100 * agreement:.1f}% of the test images" in text
 
 
 def finding(level: str, check: str, repaired: bool = False) -> Finding:
     return Finding(check, level, f"what of {check}", "", f"remedy of {check}", repaired)
 
 
-def test_findings_stand_worst_first_with_what_to_do() -> None:
+def test_findings_are_sorted_by_level() -> None:
     found = [finding(PASS, "a"), finding(WARN, "b"), finding(FAIL, "c", repaired=True), finding(PASS, "d")]
     table = tables(trust_section(with_record(), found).blocks)["findings"]
     assert table.columns["level"] == [FAIL, WARN, PASS, PASS]
@@ -68,14 +68,14 @@ def test_findings_stand_worst_first_with_what_to_do() -> None:
     assert not table.folded
 
 
-def test_where_all_passed_findings_are_folded() -> None:
+def test_findings_are_folded_if_all_pass() -> None:
     table = tables(trust_section(with_record(), [finding(PASS, "a")]).blocks)["findings"]
     assert table.folded
     assert "all PASS" in table.title
     assert not tables(trust_section(with_record()).blocks)
 
 
-def test_every_seed_its_mean_and_its_deviation() -> None:
+def test_the_seeds_table_has_results_mean_and_standard_deviation() -> None:
     results = [{"T1": 50.0, "H": 40.0}, {"T1": 52.0, "H": 40.0}]
     seeds = {"seeds": [0, 1], "results": results, "mean": {"T1": 51.0, "H": 40.0}, "std": {"T1": 1.4142, "H": 0.0}}
     table = tables(trust_section(with_record(seeds=seeds)).blocks)["seeds"]
@@ -85,12 +85,12 @@ def test_every_seed_its_mean_and_its_deviation() -> None:
 # -- training --------------------------------------------------------------------------------------------------------------
 
 
-def point(h: float, tasks: int | None = None) -> dict[str, Any]:
+def point(h: float, steps: int | None = None) -> dict[str, Any]:
     numbers = {"T1": h + 1, "U": h, "S": h, "H": h, "AUSUC": h, "best_penalty": 0.5, "H_at_best_penalty": h + 2}
-    return numbers if tasks is None else {"steps": tasks, "loss": 1.0, **numbers}
+    return numbers if steps is None else {"steps": steps, "loss": 1.0, **numbers}
 
 
-def test_settings_that_were_tried_are_shown_at_their_best() -> None:
+def test_hyperparameters_tried_are_shown_at_their_best_point() -> None:
     tried = [
         {"settings": {"q": 0.5}, "points": [point(30, 10), point(33, 20)]},
         {"settings": {"q": 0.7}, "points": [point(41, 10), point(40, 20)]},
@@ -98,23 +98,23 @@ def test_settings_that_were_tried_are_shown_at_their_best() -> None:
     selection = {"folds": [{}], "tried": tried, "chosen": {"q": 0.7, "steps": 1000, "seen_penalty": 0.5}}
     curve, table = training_section(with_record(selection=selection), Reruns()).blocks
     assert curve.name == "validation-curve"
-    assert curve.columns["H"] == [41, 40]  # of the chosen setting
-    assert "(1,000)" in curve.see
+    assert curve.columns["H"] == [41, 40]  # of the selected hyperparameters
+    assert "(1,000)" in curve.caption
     assert table.rows == [
         ("q 0.5", "", "34.0", "33.0", "33.0", "33.0", "35.0", "33.0"),
         ("q 0.7", "yes", "42.0", "41.0", "41.0", "41.0", "43.0", "41.0"),
     ]
 
 
-def test_a_closed_form_has_settings_and_no_curve() -> None:
+def test_a_closed_form_method_has_no_validation_curve() -> None:
     tried = [{"settings": {"q": q}, "points": [point(q)]} for q in (1, 2)]
     selection = {"folds": [{}], "tried": tried, "chosen": {"q": 2, "seen_penalty": 0.5}}
     (table,) = training_section(with_record(selection=selection), Reruns()).blocks
     assert isinstance(table, DataTable)
-    assert table.columns["chosen"] == ["", "yes"]
+    assert table.columns["selected"] == ["", "yes"]
 
 
-def test_where_nothing_was_chosen_there_is_nothing_to_show() -> None:
+def test_without_selection_the_section_is_empty() -> None:
     assert training_section(with_record(), Reruns()).blocks == []
     assert training_section(with_record(None), Reruns()).blocks == []
     alone = {"folds": [{}], "tried": [{"settings": {}, "points": [point(3)]}], "chosen": {"seen_penalty": 0.5}}
@@ -133,31 +133,31 @@ def names(model: ESZSL, reruns: Reruns) -> list[str]:
     return [block.name for block in training_section(model, reruns).blocks]
 
 
-def test_an_adapted_model_shows_its_rounds_and_the_choice_before_them() -> None:
+def test_an_adapted_model_shows_its_rounds_and_the_selection_of_its_parent() -> None:
     tried = [{"settings": {}, "points": [point(30, 10), point(33, 20)]}]
     trained = replace(RECORD, selection={"folds": [{}], "tried": tried, "chosen": {"steps": 20}})
     adapted = with_record(kind="adapt", parent=asdict(trained), history=ROUNDS)
     assert names(adapted, Reruns()) == ["validation-curve", "self-training"]
-    again = Watched(None, [{**entry, "T1": 50.0, "pool_accuracy": 0.5} for entry in ROUNDS])  # type: ignore[arg-type]
+    again = Rerun(None, [{**entry, "T1": 50.0, "pool_accuracy": 0.5} for entry in ROUNDS])  # type: ignore[arg-type]
     (_, figure) = training_section(adapted, Reruns(adaptation=again)).blocks
-    assert figure.columns["T1"] == [50.0, 50.0]  # the rerun knows more
+    assert figure.columns["T1"] == [50.0, 50.0]  # only the rerun has T1
 
 
-def test_a_history_that_is_not_of_rounds_is_no_self_training() -> None:
-    assert names(with_record(kind="adapt", history=(-10.0, -9.5)), Reruns()) == []  # GFZSL's: an objective
+def test_a_history_without_rounds_is_not_drawn() -> None:
+    assert names(with_record(kind="adapt", history=(-10.0, -9.5)), Reruns()) == []  # of GFZSL: objective values
     assert names(with_record(kind="train", history=ROUNDS), Reruns()) == []
 
 
-# -- the record ------------------------------------------------------------------------------------------------------------
+# -- run record -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_record_is_there_whole() -> None:
+def test_the_complete_record_is_shown() -> None:
     table, whole = record_section(with_record()).blocks
     assert table.rows == [("feature_penalty", "1.0"), ("note", "<b>")]
     assert isinstance(whole, Verbatim)
     assert RunRecord.from_json(whole.text) == RECORD
 
 
-def test_without_a_record_the_models_own_settings_stand() -> None:
+def test_without_a_record_the_hyperparameters_of_the_model_are_shown() -> None:
     (table,) = record_section(with_record(None)).blocks
     assert dict(table.rows) == {name: str(value) for name, value in ESZSL().get_params().items()}

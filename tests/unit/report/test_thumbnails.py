@@ -1,4 +1,4 @@
-"""Photos: found by the end of their path, upright, small, and never a wrong one."""
+"""Thumbnails: photos are found by the end of their path, turned upright and scaled down."""
 
 import base64
 import io
@@ -25,7 +25,7 @@ def opened(address: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(content, validate=True)))
 
 
-def test_a_photo_is_found_by_the_end_of_a_path_of_another_machine(tmp_path: Path) -> None:
+def test_a_photo_is_found_by_the_end_of_its_path(tmp_path: Path) -> None:
     right = write(tmp_path / "images" / "001.Tern" / "Tern_0001.jpg")
     write(tmp_path / "images" / "002.Jay" / "Tern_0001.jpg")
     photos = Photos(tmp_path)
@@ -36,12 +36,12 @@ def test_a_photo_is_found_by_the_end_of_a_path_of_another_machine(tmp_path: Path
     assert photos.find("") is None
 
 
-def test_one_photo_of_a_name_is_it_whatever_its_folder(tmp_path: Path) -> None:
+def test_a_unique_file_name_is_found_in_any_folder(tmp_path: Path) -> None:
     flat = write(tmp_path / "Tern_0001.png")
     assert Photos(tmp_path).find("/elsewhere/001.Tern/Tern_0001.png") == flat
 
 
-def test_where_folders_disagree_no_photo_is_better_than_a_wrong_one(tmp_path: Path) -> None:
+def test_an_ambiguous_file_name_has_no_photo(tmp_path: Path) -> None:
     write(tmp_path / "tern" / "0001.jpg")
     write(tmp_path / "jay" / "0001.jpg", BLUE)
     photos = Photos(tmp_path)
@@ -51,7 +51,7 @@ def test_where_folders_disagree_no_photo_is_better_than_a_wrong_one(tmp_path: Pa
     assert photos.find("jay/0001.jpg") == tmp_path / "jay" / "0001.jpg"
 
 
-def test_a_picture_is_small_and_keeps_its_shape(tmp_path: Path) -> None:
+def test_a_thumbnail_is_small_and_keeps_its_aspect_ratio(tmp_path: Path) -> None:
     write(tmp_path / "wide.jpg", size=(800, 400))
     write(tmp_path / "tiny.png", BLUE, size=(20, 10))
     photos = Photos(tmp_path)
@@ -61,11 +61,11 @@ def test_a_picture_is_small_and_keeps_its_shape(tmp_path: Path) -> None:
     assert all(abs(found - wanted) < 12 for found, wanted in zip(tiny.getpixel((10, 5)), BLUE, strict=True))
 
 
-def test_a_photo_taken_sideways_is_upright(tmp_path: Path) -> None:
+def test_exif_orientation_is_applied(tmp_path: Path) -> None:
     sideways = Image.new("RGB", (60, 20), BLUE)
-    sideways.paste(RED, (0, 0, 20, 20))  # the left of the file; upright it is the top
+    sideways.paste(RED, (0, 0, 20, 20))  # the left of the file is the top of the upright photo
     exif = Image.Exif()
-    exif[0x0112] = 6  # turn clockwise by a quarter to see it upright
+    exif[0x0112] = 6  # rotate by 90 degrees clockwise
     sideways.save(tmp_path / "sideways.jpg", exif=exif, quality=95)
     upright = opened(Photos(tmp_path).picture("sideways.jpg"))
     assert upright.size == (20, 60)
@@ -76,13 +76,13 @@ def test_a_photo_taken_sideways_is_upright(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16"])
-def test_every_kind_of_pixel_becomes_a_picture(tmp_path: Path, mode: str) -> None:
+def test_every_pixel_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
     Image.new(mode, (30, 20)).save(tmp_path / "photo.png")
     assert opened(Photos(tmp_path).picture("photo.png")).mode == "RGB"
 
 
 @pytest.mark.parametrize("spoil", ["no image", "empty", "cut"])
-def test_what_cannot_be_read_has_no_picture(tmp_path: Path, spoil: str) -> None:
+def test_an_unreadable_photo_has_no_thumbnail(tmp_path: Path, spoil: str) -> None:
     path = write(tmp_path / "photo.png", size=(300, 200))
     good = path.read_bytes()
     bad = {
@@ -94,7 +94,7 @@ def test_what_cannot_be_read_has_no_picture(tmp_path: Path, spoil: str) -> None:
     assert Photos(tmp_path).picture("photo.png") == ""
 
 
-def test_a_reader_that_fails_in_its_own_way_has_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decoder_error_gives_no_thumbnail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "photo.png")
 
     def fail(*_: object) -> None:
@@ -104,11 +104,11 @@ def test_a_reader_that_fails_in_its_own_way_has_no_picture(tmp_path: Path, monke
     assert Photos(tmp_path).picture("photo.png") == ""
 
 
-def test_a_folder_that_is_none_or_holds_no_photo_is_refused(tmp_path: Path) -> None:
+def test_a_missing_folder_or_one_without_photos_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no folder .*nowhere.* --images"):
         Photos(tmp_path / "nowhere")
     (tmp_path / "notes.txt").write_text("jpg")
-    with pytest.raises(DataError, match=r"holds no photos \(.*\.jpg"):
+    with pytest.raises(DataError, match=r"contains no photos \(.*\.jpg"):
         Photos(tmp_path)
     with pytest.raises(DataError, match="no folder"):
         Photos(write(tmp_path / "photo.jpg"))

@@ -1,4 +1,4 @@
-"""Evaluation against plain loops."""
+"""Evaluation, against plain loops."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -25,12 +25,12 @@ def model(small_world: ZeroShotDataset) -> CVC:
 
 
 def uneven(data: ZeroShotDataset) -> ZeroShotDataset:
-    """Classes with different numbers of test images, so that a mean over images is not one over classes."""
+    """Unbalanced test classes, so that a mean over images differs from a mean over classes."""
     return replace(data, test_seen_rows=data.test_seen_rows[:-3], test_unseen_rows=data.test_unseen_rows[13:])
 
 
-def literal_scores(model: CVC, X: np.ndarray, labels: list[str]) -> list[list[float]]:
-    """Sigma cos(w, x), less the penalty for seen classes, one number at a time."""
+def loop_scores(model: CVC, X: np.ndarray, labels: list[str]) -> list[list[float]]:
+    """sigma cos(w, x) minus the seen penalty of seen classes, one number at a time."""
     rows = model.classifiers_of(labels).astype(float)
     found = []
     for x in X.astype(float):
@@ -40,7 +40,7 @@ def literal_scores(model: CVC, X: np.ndarray, labels: list[str]) -> list[list[fl
     return found
 
 
-def literal_accuracy(scores: list[list[float]], y: np.ndarray, labels: list[str], allowed: list[str]) -> dict[str, float]:
+def loop_accuracy(scores: list[list[float]], y: np.ndarray, labels: list[str], allowed: list[str]) -> dict[str, float]:
     right: dict[str, list[bool]] = {}
     for row, truth in zip(scores, y.tolist(), strict=True):
         best = max((k for k in range(len(labels)) if labels[k] in allowed), key=lambda k: row[k])
@@ -52,15 +52,15 @@ def mean(values: dict[str, float]) -> float:
     return 100 * sum(values.values()) / len(values)
 
 
-def test_evaluation_is_what_plain_loops_find(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_evaluation_matches_plain_loops(model: CVC, small_world: ZeroShotDataset) -> None:
     data = uneven(small_world)
     seen, unseen = data.seen.tolist(), data.unseen.tolist()
     labels = seen + unseen
-    unseen_scores = literal_scores(model, data.test_unseen.X, labels)
-    seen_scores = literal_scores(model, data.test_seen.X, labels)
-    zsl = literal_accuracy(unseen_scores, data.test_unseen.y, labels, unseen)
-    gzsl_unseen = literal_accuracy(unseen_scores, data.test_unseen.y, labels, labels)
-    gzsl_seen = literal_accuracy(seen_scores, data.test_seen.y, labels, labels)
+    unseen_scores = loop_scores(model, data.test_unseen.X, labels)
+    seen_scores = loop_scores(model, data.test_seen.X, labels)
+    zsl = loop_accuracy(unseen_scores, data.test_unseen.y, labels, unseen)
+    gzsl_unseen = loop_accuracy(unseen_scores, data.test_unseen.y, labels, labels)
+    gzsl_seen = loop_accuracy(seen_scores, data.test_seen.y, labels, labels)
     found = evaluate(model, data)
     assert pytest.approx(mean(zsl), rel=1e-9) == found.T1
     assert pytest.approx(mean(gzsl_unseen), rel=1e-9) == found.U
@@ -68,10 +68,10 @@ def test_evaluation_is_what_plain_loops_find(model: CVC, small_world: ZeroShotDa
     assert pytest.approx(2 * mean(gzsl_unseen) * mean(gzsl_seen) / (mean(gzsl_unseen) + mean(gzsl_seen)), rel=1e-9) == found.H
     assert found.by_class == {"zsl": zsl, "unseen": gzsl_unseen, "seen": gzsl_seen}
     assert found.summary() == {k: round(getattr(found, k), 2) for k in ("T1", "U", "S", "H", "AUSUC")}
-    assert 0 < found.U < 100  # a test that every prediction passes, or none, would show little
+    assert 0 < found.U < 100  # neither all nor no predictions are correct
 
 
-def test_ausuc_is_the_area_that_a_sweep_of_the_bonus_finds(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_ausuc_matches_a_sweep_of_the_bonus(model: CVC, small_world: ZeroShotDataset) -> None:
     data = uneven(small_world)
     labels = data.seen.tolist() + data.unseen.tolist()
     n_seen = len(data.seen)
@@ -82,13 +82,13 @@ def test_ausuc_is_the_area_that_a_sweep_of_the_bonus_finds(model: CVC, small_wor
     points = []
     for bonus in between:
         raised = [row[:n_seen] + [value + bonus for value in row[n_seen:]] for row in scores.tolist()]
-        by_class = literal_accuracy(raised, y, labels, labels)
+        by_class = loop_accuracy(raised, y, labels, labels)
         points.append(tuple(mean({k: by_class[k] for k in side.tolist()}) for side in (data.unseen, data.seen)))
     area = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points)) / 100
     assert pytest.approx(area, rel=1e-9) == evaluate(model, data).AUSUC
 
 
-def test_what_the_data_cannot_tell_is_none(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_numbers_without_test_images_are_none(model: CVC, small_world: ZeroShotDataset) -> None:
     everything = evaluate(model, small_world)
     only_unseen, only_seen = (
         evaluate(model, without(small_world, "test_seen")),
@@ -100,7 +100,7 @@ def test_what_the_data_cannot_tell_is_none(model: CVC, small_world: ZeroShotData
     assert set(only_seen.by_class) == {"seen"}
 
 
-def test_a_fold_is_evaluated_like_a_data_set_of_its_own(small_world: ZeroShotDataset) -> None:
+def test_fold_is_evaluated_like_a_data_set(small_world: ZeroShotDataset) -> None:
     fold: Fold = small_world.validation_folds(1)[0]
     model = CVC(**SETTINGS).fit(fold.train.X, fold.train.y, fold.classes)
     split = np.full(len(small_world.labels), "unused", dtype=object)

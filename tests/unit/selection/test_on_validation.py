@@ -1,4 +1,4 @@
-"""Choosing on validation classes, against plain loops."""
+"""Selection on validation classes, against plain loops."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ ADAPTATION = {"rounds": 2, "steps_per_round": 20}
 
 
 def scrambled(data: ZeroShotDataset) -> ZeroShotDataset:
-    """The same training images; noise for test images, their labels shuffled."""
+    """The same training images; test images replaced by noise, their labels shuffled."""
     rng = np.random.default_rng(0)
     features, labels = data.features.copy(), data.labels.copy()
     for rows in (data.test_seen_rows, data.test_unseen_rows):
@@ -43,14 +43,14 @@ def assert_same_weights(one: CVC, other: CVC) -> None:
 
 
 def specified(parameters: dict[str, Any], **how: Any) -> TrainingSpecification:
-    """CVC with these hyperparameters; nothing is searched unless told."""
+    """CVC with these hyperparameters and, by default, an empty search space."""
     return TrainingSpecification(method=CVC, parameters=parameters, **{"search": {}, **how})
 
 
-# -- honest selection ---------------------------------------------------------------------------------------------------
+# -- gradient training --------------------------------------------------------------------------------------------------
 
 
-def test_test_images_have_no_say_in_an_honest_choice(small_world: ZeroShotDataset) -> None:
+def test_selection_ignores_test_images(small_world: ZeroShotDataset) -> None:
     one, other = (
         choose(CVC(**SETTINGS), data, {"initial_scale": [5.0, 20.0]}, n_folds=2)
         for data in (small_world, scrambled(small_world))
@@ -59,7 +59,7 @@ def test_test_images_have_no_say_in_an_honest_choice(small_world: ZeroShotDatase
     assert len(one.report["folds"]) == 2
 
 
-def test_test_images_have_no_say_in_honest_training(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_training_ignores_test_images(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     one, other = (train(specified(SETTINGS), data, tmp_path) for data in (small_world, scrambled(small_world)))
     assert_same_weights(one, other)
     assert one.get_params() == other.get_params()
@@ -67,7 +67,7 @@ def test_test_images_have_no_say_in_honest_training(small_world: ZeroShotDataset
     assert one.record_.results != other.record_.results
 
 
-def test_test_images_have_no_say_in_an_honest_choice_of_adaptation(small_world: ZeroShotDataset) -> None:
+def test_selection_of_adaptation_ignores_test_images(small_world: ZeroShotDataset) -> None:
     model = CVC(**SETTINGS).fit(small_world.train.X, small_world.train.y, small_world.classes)
     one, other = (
         choose_adaptation_on_validation(model, data, ADAPTATION, {"threshold": [1.1, 1.5]})
@@ -76,7 +76,7 @@ def test_test_images_have_no_say_in_an_honest_choice_of_adaptation(small_world: 
     assert one == other
 
 
-def test_the_best_entry_of_the_grid_is_chosen(small_world: ZeroShotDataset) -> None:
+def test_best_combination_of_the_grid_is_chosen(small_world: ZeroShotDataset) -> None:
     choice = choose(CVC(**SETTINGS), small_world, GRID)
     tried = choice.report["tried"]
     wanted = [{"learning_rate": r, "initial_scale": s} for r in GRID["learning_rate"] for s in GRID["initial_scale"]]
@@ -91,16 +91,16 @@ def test_the_best_entry_of_the_grid_is_chosen(small_world: ZeroShotDataset) -> N
     assert (choice.settings, choice.seen_penalty) == (entry["settings"], point["best_penalty"])
     assert choice.stop_after == point["steps"]
     assert choice.report["chosen"] == {**choice.settings, "steps": choice.stop_after, "seen_penalty": choice.seen_penalty}
-    assert choice.settings["learning_rate"] == 1e-2  # the other one hardly learns
+    assert choice.settings["learning_rate"] == 1e-2  # 1e-8 learns almost nothing
 
 
 @pytest.mark.parametrize("steps", [100, 300])
-def test_a_point_of_the_curve_is_what_training_to_it_gives(tasks: int, small_world: ZeroShotDataset) -> None:
-    """T1 and H that selection reports, against a model trained to that point on the fold and evaluated there."""
+def test_points_of_the_curve_match_training_up_to_them(steps: int, small_world: ZeroShotDataset) -> None:
+    """Compare reported measurements with a model trained on the fold up to the same point."""
     choice = choose(CVC(**SETTINGS, seen_penalty=0.3), small_world)
-    (point,) = (p for p in choice.report["tried"][0]["points"] if p["steps"] == tasks)
+    (point,) = (p for p in choice.report["tried"][0]["points"] if p["steps"] == steps)
     (fold,) = small_world.validation_folds(1, seed=0)
-    model = CVC(**SETTINGS, seen_penalty=0.3).fit(fold.train.X, fold.train.y, fold.classes, stop_after=tasks)
+    model = CVC(**SETTINGS, seen_penalty=0.3).fit(fold.train.X, fold.train.y, fold.classes, stop_after=steps)
     plain = evaluate(model, fold)
     assert plain.summary() == {name: point[name] for name in ("T1", "U", "S", "H", "AUSUC")}
     at_best = evaluate(model.set_params(seen_penalty=point["best_penalty"]), fold)
@@ -109,7 +109,7 @@ def test_a_point_of_the_curve_is_what_training_to_it_gives(tasks: int, small_wor
         assert evaluate(model.set_params(seen_penalty=penalty), fold).H <= at_best.H + 1e-9
 
 
-def test_two_folds_are_averaged(small_world: ZeroShotDataset) -> None:
+def test_measurements_are_averaged_over_folds(small_world: ZeroShotDataset) -> None:
     both = choose(CVC(**SETTINGS), small_world, n_folds=2).report["tried"][0]["points"][-1]
     results = []
     for fold in small_world.validation_folds(2, seed=0):
@@ -118,19 +118,19 @@ def test_two_folds_are_averaged(small_world: ZeroShotDataset) -> None:
         assert both[name] == pytest.approx((getattr(results[0], name) + getattr(results[1], name)) / 2, abs=0.005)
 
 
-def test_the_final_model_is_trained_on_all_seen_classes_as_chosen(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_final_model_is_trained_on_all_seen_classes_as_chosen(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(specified(SETTINGS, search={"initial_scale": [10.0, 20.0]}), small_world, tmp_path)
     chosen = dict(model.record_.selection["chosen"])
-    tasks = chosen.pop("steps")
+    steps = chosen.pop("steps")
     again = CVC(**SETTINGS).set_params(**chosen)
-    again.fit(small_world.train.X, small_world.train.y, small_world.classes, stop_after=tasks)
+    again.fit(small_world.train.X, small_world.train.y, small_world.classes, stop_after=steps)
     assert_same_weights(model, again)
     assert model.get_params() == again.get_params()
     assert model.record_.protocol == "honest"
     assert model.record_.selection["by"] == "H on validation classes"
 
 
-def test_the_adaptation_with_the_best_h_is_chosen(small_world: ZeroShotDataset) -> None:
+def test_adaptation_with_the_best_h_is_chosen(small_world: ZeroShotDataset) -> None:
     model = CVC(**SETTINGS).fit(small_world.train.X, small_world.train.y, small_world.classes)
     grid = {"learning_rate": [1e-9, 2e-3], "best_per_class": [2, 5]}
     choice = choose_adaptation_on_validation(model, small_world, ADAPTATION, grid)
@@ -151,7 +151,7 @@ def test_the_adaptation_with_the_best_h_is_chosen(small_world: ZeroShotDataset) 
 
 
 class Lengths(Hook):
-    """Notes how many tasks each stage runs for."""
+    """Record the number of steps of each stage."""
 
     def __init__(self, lengths: dict[str, int]) -> None:
         self.lengths = lengths
@@ -161,7 +161,7 @@ class Lengths(Hook):
 
 
 @pytest.mark.parametrize("saved", [False, True])
-def test_adaptation_is_chosen_on_models_trained_as_long_as_the_one_adapted(
+def test_rehearsal_models_are_trained_for_as_many_steps_as_the_model(
     saved: bool, small_world: ZeroShotDataset, tmp_path: Path
 ) -> None:
     early = Choice({}, None, 100, {"by": "this test", "chosen": {"steps": 100}})
@@ -175,15 +175,15 @@ def test_adaptation_is_chosen_on_models_trained_as_long_as_the_one_adapted(
     assert lengths == {"validation, fold 1 of 1": 100, "rehearsal 1 of 1, fold 1 of 1": 40}
 
 
-def test_too_few_classes_to_hold_some_out_is_said(small_world: ZeroShotDataset) -> None:
+def test_too_few_classes_for_a_fold_raise_an_error(small_world: ZeroShotDataset) -> None:
     kept = np.isin(small_world.labels[small_world.train_rows], small_world.seen[:3])
     few = replace(small_world, train_rows=small_world.train_rows[kept])
     with pytest.raises(DataError, match="at least 4 seen classes"):
         choose(CVC(**SETTINGS), few)
 
 
-def test_classes_of_a_single_image_cannot_be_chosen_on_and_it_says_so(small_world: ZeroShotDataset) -> None:
-    """No image is left to hold out, so there is no S and no H on validation classes."""
+def test_classes_of_a_single_image_raise_an_error(small_world: ZeroShotDataset) -> None:
+    """No image can be held out, so S and H on validation classes are undefined."""
     _, first = np.unique(small_world.labels[small_world.train_rows], return_index=True)
     single = replace(small_world, train_rows=small_world.train_rows[first])
     with pytest.raises(SightUnseenError, match="image"):
@@ -191,11 +191,11 @@ def test_classes_of_a_single_image_cannot_be_chosen_on_and_it_says_so(small_worl
 
 
 @pytest.mark.parametrize("n_folds", [1, 2])
-def test_points_of_measurement_do_not_depend_on_what_is_trained_beside(
+def test_stopping_points_do_not_depend_on_other_runs(
     n_folds: int, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "most_at_once", lambda _objective: 4)
-    grid = {"n_steps": [300, 250, 120]}  # shorter runs end within a chunk of the longer ones
+    grid = {"n_steps": [300, 250, 120]}  # shorter runs end within a chunk of longer ones
     tried = choose(CVC(**SETTINGS), small_world, grid, n_folds).report["tried"]
     assert [[point["steps"] for point in entry["points"]] for entry in tried] == [[100, 200, 300], [100, 200, 250], [100, 120]]
 
@@ -203,7 +203,7 @@ def test_points_of_measurement_do_not_depend_on_what_is_trained_beside(
 # -- closed forms --------------------------------------------------------------
 
 
-def test_a_closed_form_is_chosen_by_the_h_that_plain_loops_find(small_world: ZeroShotDataset) -> None:
+def test_selection_of_a_closed_form_matches_plain_loops(small_world: ZeroShotDataset) -> None:
     grid = {"feature_penalty": [1e-3, 1.0, 1e6], "semantic_penalty": [0.1, 10.0]}
     model = ESZSL(feature_scaling="standard")
     choice = choose(model, small_world, grid)
@@ -222,7 +222,7 @@ def test_a_closed_form_is_chosen_by_the_h_that_plain_loops_find(small_world: Zer
     assert choice.stop_after is None
 
 
-def test_test_images_have_no_say_in_the_choice_for_a_closed_form(small_world: ZeroShotDataset) -> None:
+def test_selection_of_a_closed_form_ignores_test_images(small_world: ZeroShotDataset) -> None:
     grid = {"feature_penalty": [0.1, 1.0, 10.0]}
     one, other = (choose(ESZSL(), data, grid, n_folds=2) for data in (small_world, scrambled(small_world)))
     assert one == other
@@ -232,9 +232,7 @@ def test_test_images_have_no_say_in_the_choice_for_a_closed_form(small_world: Ze
 
 
 @pytest.mark.parametrize(("n_seen", "n_unseen", "folds"), [(12, 4, 5), (60, 20, 4), (200, 66, 1)])
-def test_a_quick_method_is_chosen_on_about_fifty_validation_classes_in_at_most_five_folds(
-    n_seen: int, n_unseen: int, folds: int
-) -> None:
+def test_closed_form_uses_fifty_validation_classes_in_at_most_five_folds(n_seen: int, n_unseen: int, folds: int) -> None:
     data = make_world(World(n_seen=n_seen, n_unseen=n_unseen, n_attributes=10, n_features=8, images_per_class=4))
     chosen = choose(Foresight(), data, n_folds=None).report
     assert len(chosen["folds"]) == folds
@@ -242,8 +240,8 @@ def test_a_quick_method_is_chosen_on_about_fifty_validation_classes_in_at_most_f
     assert classes >= 50 or folds == 5
 
 
-def test_gradient_trained_methods_have_one_fold_and_all_have_as_many_as_they_are_told(small_world: ZeroShotDataset) -> None:
-    told = [(CVC(**SETTINGS), None, 1), (ESZSL(), None, 5), (Foresight(), 2, 2), (ESZSL(), 2, 2)]
-    for model, n_folds, expected in told:
+def test_default_and_given_numbers_of_folds(small_world: ZeroShotDataset) -> None:
+    cases = [(CVC(**SETTINGS), None, 1), (ESZSL(), None, 5), (Foresight(), 2, 2), (ESZSL(), 2, 2)]
+    for model, n_folds, expected in cases:
         chosen = choose(model, small_world, n_folds=n_folds).report
         assert len(chosen["folds"]) == expected

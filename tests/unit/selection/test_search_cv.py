@@ -1,4 +1,4 @@
-"""``ZeroShotSearchCV``: scikit-learn's manners, class folds, and the same choice as the pipeline."""
+"""``ZeroShotSearchCV``: scikit-learn interface, class folds, and the same selection as the pipeline."""
 
 from pathlib import Path
 
@@ -26,9 +26,7 @@ def fitted(small_world: ZeroShotDataset) -> ZeroShotSearchCV:
     return ZeroShotSearchCV(Foresight()).fit(small_world.train.X, small_world.train.y, small_world.classes)
 
 
-def test_the_choice_and_the_model_are_those_of_the_pipeline(
-    fitted: ZeroShotSearchCV, small_world: ZeroShotDataset, tmp_path: Path
-) -> None:
+def test_choice_and_model_match_the_pipeline(fitted: ZeroShotSearchCV, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = train(TrainingSpecification(method=Foresight), small_world, tmp_path)
     assert fitted.choice_.report == model.record_.selection
     assert fitted.best_estimator_.get_params() == model.get_params()
@@ -36,9 +34,7 @@ def test_the_choice_and_the_model_are_those_of_the_pipeline(
     assert evaluate(fitted.best_estimator_, small_world).results() == model.record_.results
 
 
-def test_an_adapted_model_is_that_of_the_pipeline(
-    fitted: ZeroShotSearchCV, small_world: ZeroShotDataset, tmp_path: Path
-) -> None:
+def test_adapted_model_matches_the_pipeline(fitted: ZeroShotSearchCV, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     adapted = fitted.adapt(small_world.test_unseen.X)
     model = train(TrainingSpecification(method=Foresight), small_world, tmp_path)
     expected = adapt(AdaptationSpecification(), model, small_world, tmp_path)
@@ -50,7 +46,7 @@ def test_an_adapted_model_is_that_of_the_pipeline(
     )
 
 
-def test_results_are_laid_out_as_in_scikit_learn(small_world: ZeroShotDataset) -> None:
+def test_cv_results_have_the_layout_of_scikit_learn(small_world: ZeroShotDataset) -> None:
     search = ZeroShotSearchCV(ESZSL(), GRID, cv=3).fit(small_world.train.X, small_world.train.y, small_world.classes)
     results = search.cv_results_
     assert len(results["params"]) == 4
@@ -64,7 +60,7 @@ def test_results_are_laid_out_as_in_scikit_learn(small_world: ZeroShotDataset) -
     assert [params["feature_penalty"] for params in results["params"]] == results["param_feature_penalty"].tolist()
 
 
-def test_folds_can_be_given_and_each_is_what_a_plain_loop_finds(small_world: ZeroShotDataset) -> None:
+def test_given_folds_match_a_plain_loop(small_world: ZeroShotDataset) -> None:
     seen = small_world.seen
     pairs = [(seen[3:], seen[:3]), (seen[:-3], seen[-3:])]
     train_images = small_world.train.X, small_world.train.y, small_world.classes
@@ -78,7 +74,7 @@ def test_folds_can_be_given_and_each_is_what_a_plain_loop_finds(small_world: Zer
         assert search.cv_results_[f"split{k}_test_H"][0] == pytest.approx(best, abs=1e-4)
 
 
-def test_a_pipeline_is_searched_like_a_method(small_world: ZeroShotDataset) -> None:
+def test_pipelines_can_be_searched(small_world: ZeroShotDataset) -> None:
     images = small_world.train.X, small_world.train.y, small_world.classes
     pipeline = make_pipeline(StandardScaler(), PCA(8), ESZSL(feature_scaling="none"))
     grid = {"pca__n_components": [2, 8], "eszsl__feature_penalty": [0.1, 10.0]}
@@ -90,7 +86,7 @@ def test_a_pipeline_is_searched_like_a_method(small_world: ZeroShotDataset) -> N
         search.choice_.seen_penalty,
     )
     assert best[-1].calibration_ == search.choice_.calibration
-    # The same by hand: transformers first, then the method.
+    # The same step by step: transformers, then the method.
     scaler, pca = StandardScaler().fit(images[0]), PCA(search.best_params_["pca__n_components"])
     reduced = pca.fit_transform(scaler.transform(images[0]))
     alone = ESZSL(feature_scaling="none", feature_penalty=search.best_params_["eszsl__feature_penalty"])
@@ -101,7 +97,7 @@ def test_a_pipeline_is_searched_like_a_method(small_world: ZeroShotDataset) -> N
     assert search.score(X, small_world.test_unseen.y, small_world.unseen) > 1.5 / len(small_world.unseen)  # better than chance
 
 
-def test_the_default_space_of_a_pipeline_is_that_of_its_method(small_world: ZeroShotDataset) -> None:
+def test_default_search_space_of_a_pipeline_is_that_of_its_method(small_world: ZeroShotDataset) -> None:
     search = ZeroShotSearchCV(make_pipeline(StandardScaler(), ESZSL()), cv=1)
     search.fit(small_world.train.X, small_world.train.y, small_world.classes)
     assert set(search.best_params_) == {f"eszsl__{name}" for name in ESZSL.search_space}
@@ -117,7 +113,7 @@ def test_classes_may_be_a_mapping(small_world: ZeroShotDataset) -> None:
     assert one.choice_ == other.choice_
 
 
-def test_a_gradient_trained_method_has_its_stopping_point_chosen(small_world: ZeroShotDataset) -> None:
+def test_stopping_point_of_gradient_training_is_chosen(small_world: ZeroShotDataset) -> None:
     method = CVC(hidden=16, n_steps=300, learning_rate=1e-2, device="cpu")
     search = ZeroShotSearchCV(method, {"initial_scale": [5.0, 20.0]})
     search.fit(small_world.train.X, small_world.train.y, small_world.classes)
@@ -125,7 +121,7 @@ def test_a_gradient_trained_method_has_its_stopping_point_chosen(small_world: Ze
     assert search.cv_results_["n_steps"][search.best_index_] == search.choice_.stop_after
 
 
-def test_it_can_be_cloned_and_used_before_refitting_only_for_its_results(small_world: ZeroShotDataset) -> None:
+def test_clone_and_refit_false(small_world: ZeroShotDataset) -> None:
     search = clone(ZeroShotSearchCV(ESZSL(), GRID, cv=1, refit=False, seed=3))
     assert search.get_params()["estimator__feature_penalty"] == ESZSL().feature_penalty
     with pytest.raises(NotFittedError):
@@ -136,7 +132,7 @@ def test_it_can_be_cloned_and_used_before_refitting_only_for_its_results(small_w
         search.predict(small_world.test_unseen.X)
 
 
-def test_what_cannot_be_searched_is_refused(small_world: ZeroShotDataset) -> None:
+def test_invalid_estimators_and_folds_raise_an_error(small_world: ZeroShotDataset) -> None:
     images = small_world.train.X, small_world.train.y, small_world.classes
     with pytest.raises(SettingsError, match="LogisticRegression"):
         ZeroShotSearchCV(LogisticRegression()).fit(*images)

@@ -1,4 +1,4 @@
-"""Attributes in any unit: when they are scaled, how, and that models then answer as they would in plain units."""
+"""Scaling of attributes in different units, and its effect on models."""
 
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,10 @@ def scaled(*columns: Any) -> list[list[float]]:
     return AttributeScaling.of_attributes(vectors)(vectors).T.tolist()
 
 
-# -- when, and how -------------------------------------------------------------------------------------------------------
+# -- scaling -------------------------------------------------------------------------------------------------------------
 
 
-def test_attributes_in_different_units_are_divided_by_their_largest_size() -> None:
+def test_attributes_in_different_units_are_divided_by_their_largest_value() -> None:
     found = AttributeScaling.of_attributes(ANIMALS)(ANIMALS)
     np.testing.assert_allclose(found, [[1, 0.5, 0], [0.09, 0.5, 1], [4e-6, 1, 1], [0.018, 0, 0]], rtol=1e-12)
 
@@ -34,11 +34,11 @@ def test_attributes_in_different_units_are_divided_by_their_largest_size() -> No
 @pytest.mark.parametrize(
     "vectors",
     [
-        np.array([[1.0, 8], [0, 2]]),  # a few legs beside yes and no
-        np.array([[100.0, 40, 15], [0, 2, 1]]),  # percent, a rare one among them
+        np.array([[1.0, 8], [0, 2]]),  # numbers of legs and binary attributes
+        np.array([[100.0, 40, 15], [0, 2, 1]]),  # percentages, one of them rare
         np.array([[-90.0, 40], [0, -12]]),
-        np.array([[3.0], [7000]]),  # one column has one unit
-        np.array([[5000.0, 0], [3000, 0]]),  # and one that says nothing has none
+        np.array([[3.0], [7000]]),  # a single attribute
+        np.array([[5000.0, 0], [3000, 0]]),  # no information
         np.eye(40),
         np.random.default_rng(0).normal(size=(9, 300)),
         np.random.default_rng(0).lognormal(size=(50, 40)),
@@ -46,7 +46,7 @@ def test_attributes_in_different_units_are_divided_by_their_largest_size() -> No
         np.zeros((0, 3)),
     ],
 )
-def test_within_one_unit_nothing_changes(vectors: np.ndarray) -> None:
+def test_attributes_in_one_unit_are_not_scaled(vectors: np.ndarray) -> None:
     scaling = AttributeScaling.of_attributes(vectors)
     assert scaling(vectors) is vectors
     assert scaling.arrays() == {}
@@ -55,41 +55,41 @@ def test_within_one_unit_nothing_changes(vectors: np.ndarray) -> None:
 @pytest.mark.parametrize(
     "columns",
     [
-        [(5000, 2), (1, 0)],  # two columns
-        [(600, 20), (500, 1), (700, 3), (4, 2), (0, 1)],  # more large ones than small ones
-        [(1, 0)] * 60 + [(30, 2)],  # one large one among many
-        [(1, 0), (4, 1), (20, 3), (90, 8), (400, 9), (2000, 5)],  # no gap, but far from end to end
+        [(5000, 2), (1, 0)],  # two attributes
+        [(600, 20), (500, 1), (700, 3), (4, 2), (0, 1)],  # more large than small attributes
+        [(1, 0)] * 60 + [(30, 2)],  # one large attribute among many
+        [(1, 0), (4, 1), (20, 3), (90, 8), (400, 9), (2000, 5)],  # no gap, but a large range
         [(-5000, 2), (1, 0)],
-        [(0.00002, 0), (0.9, 0.1)],  # small units, too
+        [(0.00002, 0), (0.9, 0.1)],  # also with small units
     ],
 )
-def test_different_units_are_told(columns: list[tuple[float, float]]) -> None:
+def test_different_units_are_detected(columns: list[tuple[float, float]]) -> None:
     found = np.abs(scaled(*columns)).max(axis=1)
     np.testing.assert_allclose(found, 1, rtol=1e-12)
 
 
-def test_a_column_far_from_zero_is_counted_from_nearer_by() -> None:
+def test_an_attribute_far_from_zero_is_shifted() -> None:
     stripes, year, celsius = scaled([0, 1, 1, 0], [1990, 2005, 2020, 2020], [-300, -290, -280, -280])
     assert stripes == [0, 1, 1, 0]
     np.testing.assert_allclose(year, [0.5, 0.75, 1, 1], rtol=1e-12)
     np.testing.assert_allclose(celsius, [-1, -0.75, -0.5, -0.5], rtol=1e-12)
     halves = scaled([0, 1], [1000, 2000])[1], scaled([0, 1], [1001, 2000])[1]
-    np.testing.assert_allclose(halves[0], halves[1], rtol=0.01)  # no jump where it begins
+    np.testing.assert_allclose(halves[0], halves[1], rtol=0.01)  # continuous at the threshold
 
 
-def test_columns_that_never_vary_stay_what_they_are() -> None:
+def test_constant_attributes_are_not_shifted() -> None:
     weight, nothing, ones, same, noise = scaled([5000, 1], [0, 0], [1, 1], [-7e5, -7e5], [0.3, 0.1 + 0.2])
     assert (nothing, ones, same) == ([0, 0], [1, 1], [-1, -1])
     assert weight == [1, 1 / 5000]
-    assert min(noise) > 0.999  # not blown up
+    assert min(noise) > 0.999  # not amplified
 
 
-def test_a_class_with_broken_values_takes_no_part() -> None:
+def test_classes_with_invalid_values_are_ignored() -> None:
     broken = np.vstack([ANIMALS, [1e9, np.nan, 0], [np.inf, 2, 0]])
     np.testing.assert_array_equal(AttributeScaling.of_attributes(broken).factor, 1 / np.array([5000, 8, 1]))
 
 
-def test_text_is_left_alone() -> None:
+def test_text_is_not_scaled() -> None:
     names = ["kg", "legs", "stripes", "text 1", "text 2"]
     vectors = np.hstack([ANIMALS, [[0.6, 0.8]] * 4])
     both = ClassTable(list("abcd"), {"both:letters": vectors}, names)
@@ -103,7 +103,7 @@ def test_text_is_left_alone() -> None:
     assert attribute_count(ClassTable(list("abcd"), {"both:letters": ANIMALS}, ["a", "b", "text 1"])) == 2
 
 
-def test_beside_text_attributes_in_any_unit_count_as_much_as_the_text() -> None:
+def test_attributes_in_different_units_have_the_length_of_the_text() -> None:
     class Ones:
         name, fingerprint, size = "ones", "none", 4
 
@@ -127,7 +127,7 @@ METHODS = {"ESZSL": ESZSL(), "CVC": CVC(**QUICK)}
 
 @pytest.fixture(scope="module")
 def plain() -> ZeroShotDataset:
-    """An easy world in which every attribute is needed."""
+    """Easy synthetic data in which every attribute is needed."""
     return make_world(
         World(n_seen=40, n_unseen=10, n_attributes=12, n_features=64, images_per_class=20, private=0.2, noise=1.0)
     )
@@ -146,27 +146,27 @@ WILD = np.array([5000.0, 8, 1, 1, 0.003, 250, 1, 1, 60, 1e6, 1, 1])
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_wild_units_are_no_worse_than_plain_ones(name: str, plain: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_do_not_reduce_accuracy(name: str, plain: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     wild = in_units(plain, WILD)
     expected = unseen_accuracy(METHODS[name], plain, plain.classes)
     assert expected > 0.6  # chance is 0.1
     assert unseen_accuracy(METHODS[name], plain, wild) == pytest.approx(expected, abs=0.03)
     monkeypatch.setattr(AttributeScaling, "learned", lambda table: AttributeScaling())
-    assert unseen_accuracy(METHODS[name], plain, wild) < expected - 0.2  # so it is the scaling that does it
+    assert unseen_accuracy(METHODS[name], plain, wild) < expected - 0.2  # the scaling makes the difference
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_how_large_a_unit_is_makes_no_difference(name: str, plain: ZeroShotDataset) -> None:
+def test_predictions_do_not_depend_on_the_size_of_units(name: str, plain: ZeroShotDataset) -> None:
     answers = []
     for size in (1e3, 1e5):
         factors = np.where(np.arange(12) < 4, size, 1.0)
         model = METHODS[name].fit(plain.train.X, plain.train.y, in_units(plain, factors))
         answers.append(model.predict(plain.test_unseen.X))
-    assert (answers[0] == answers[1]).mean() > 0.995  # all but ties
+    assert (answers[0] == answers[1]).mean() > 0.995  # up to ties
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_class_added_later_is_described_in_the_same_units(name: str, plain: ZeroShotDataset, tmp_path: Path) -> None:
+def test_an_added_class_uses_the_units_of_the_table(name: str, plain: ZeroShotDataset, tmp_path: Path) -> None:
     wild, late = in_units(plain, WILD), plain.unseen[:3]
     known = np.setdiff1d(wild.labels, late)
     model = METHODS[name].fit(plain.train.X, plain.train.y, wild.only(known))
@@ -182,12 +182,12 @@ def test_a_class_added_later_is_described_in_the_same_units(name: str, plain: Ze
     )
 
 
-def test_a_model_written_without_any_scaling_has_none_when_read(plain: ZeroShotDataset, tmp_path: Path) -> None:
+def test_a_saved_model_without_scaling_loads_without_scaling(plain: ZeroShotDataset, tmp_path: Path) -> None:
     ESZSL().fit(plain.train.X, plain.train.y, plain.classes).save(tmp_path / "model")
     assert load_model(tmp_path / "model").attribute_scaling_ == AttributeScaling()
 
 
-def test_fitting_anew_learns_the_units_anew(plain: ZeroShotDataset) -> None:
+def test_refitting_updates_the_scaling(plain: ZeroShotDataset) -> None:
     model = ESZSL().fit(plain.train.X, plain.train.y, in_units(plain, WILD))
     assert model.attribute_scaling_.factor is not None
     again = model.fit(plain.train.X, plain.train.y, plain.classes)
@@ -195,18 +195,18 @@ def test_fitting_anew_learns_the_units_anew(plain: ZeroShotDataset) -> None:
     np.testing.assert_array_equal(again.map_, fresh.map_)
 
 
-def test_every_method_meets_scaled_vectors(plain: ZeroShotDataset) -> None:
-    """One without semantic_norm, too."""
+def test_every_method_uses_scaled_vectors(plain: ZeroShotDataset) -> None:
+    """Including a method without semantic_norm."""
     model = DAP().fit(plain.train.X, plain.train.y, in_units(plain, WILD))
     np.testing.assert_allclose(model._vectors_of(plain.unseen), plain.classes.vectors_of(plain.unseen), rtol=1e-12)
 
 
-def test_linear_and_onnx_answer_as_the_model_in_the_users_units(plain: ZeroShotDataset, tmp_path: Path) -> None:
+def test_linear_and_onnx_models_accept_the_users_units(plain: ZeroShotDataset, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
     from sightunseen.export.onnx_files import TOLERANCE, export_onnx
 
-    # A year, too: its digits beside the origin are what single precision loses first.
+    # Including a year, whose offset costs precision in float32.
     years = np.random.default_rng(0).integers(1990, 2021, size=(len(plain.classes.labels), 1))
     wild = ClassTable(plain.classes.labels, np.hstack([plain.classes.vectors * WILD, years]))
     model, X = CVC(**QUICK).fit(plain.train.X, plain.train.y, wild), plain.test_unseen.X
@@ -223,7 +223,7 @@ def test_linear_and_onnx_answer_as_the_model_in_the_users_units(plain: ZeroShotD
     assert np.abs(model.to_linear(labels).scores(X) - expected).max() <= TOLERANCE * np.abs(expected).max()
 
 
-def test_the_doctor_says_what_is_done(plain: ZeroShotDataset) -> None:
+def test_different_units_are_reported_by_the_split_doctor(plain: ZeroShotDataset) -> None:
     wild = ZeroShotDataset.from_arrays(plain.features, plain.labels, in_units(plain, WILD))
     (finding,) = [finding for finding in examine(wild) if finding.check == "attribute-units"]
     assert finding.level == WARN

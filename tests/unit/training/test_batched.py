@@ -1,6 +1,6 @@
-"""The fused kernels take the same steps as the plain engine in double precision.
+"""The fused kernels take the same steps as the eager engine in double precision.
 
-Without a GPU the kernels run in Triton's interpreter (see conftest.py): the same code, the same numbers, slowly.
+Without a GPU the kernels run in Triton's interpreter (see conftest.py), which is slow but gives the same results.
 """
 
 from collections.abc import Callable
@@ -26,10 +26,10 @@ from sightunseen.training import fused
 from sightunseen.training.batched import GRAPH_STEPS, BatchedEngine
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-EXACT = "tf32x3" if DEVICE == "cuda" else "tf32"  # the interpreter computes in single precision whatever it is told
-STEPS = 3  # one to look at the gradient, and one in each direction through the parameters
+EXACT = "tf32x3" if DEVICE == "cuda" else "tf32"  # the interpreter always computes in single precision
+STEPS = 3  # one to check the gradient, and one for each direction of the last kernel
 OPTIMISATION = Optimisation(n_steps=STEPS, learning_rate=0.01, schedule="cosine", weight_decay=0.01, clip_norm=0.05)
-# As right as the others, and several times faster to interpret.
+# Equivalent to the default, and several times faster in the interpreter.
 FEWER_SPANS = replace(fused.FEW_MODELS, layer_spans=2, score_spans=2)
 SMALL_TILES = replace(
     FEWER_SPANS,
@@ -45,7 +45,7 @@ SMALL_TILES = replace(
 
 @dataclass(frozen=True)
 class Sizes:
-    """Odd ones, so that no tile is full."""
+    """Sizes that are no multiples of the tile sizes."""
 
     classes: int = 21
     unseen: int = 5
@@ -67,8 +67,8 @@ def pieces(
     generator = ClassifierGenerator(sizes.attributes, sizes.hidden, sizes.features, rectify, "he", rng)
     vectors = torch.rand(sizes.classes, sizes.attributes, generator=rng)
     features = torch.randn(sizes.images, sizes.features, generator=rng)
-    places = torch.arange(sizes.images) % sizes.classes
-    data = vectors.to(device, dtype), features.to(device, dtype), places.to(device)
+    targets = torch.arange(sizes.images) % sizes.classes
+    data = vectors.to(device, dtype), features.to(device, dtype), targets.to(device)
     return generator.to(device, dtype), Score("cosine", 10.0 + seed).to(device, dtype), data
 
 
@@ -90,8 +90,8 @@ def transductive(
     loss: str = "gxe",
     best_per_class: int = 3,
 ) -> SelfTraining:
-    generator, score, (vectors, features, places) = pieces(seed, sizes, rectify, dtype, device)
-    of_seen = places >= sizes.unseen
+    generator, score, (vectors, features, targets) = pieces(seed, sizes, rectify, dtype, device)
+    of_seen = targets >= sizes.unseen
     adaptation = Adaptation(
         loss=loss,
         q=0.3 + 0.1 * seed,
@@ -101,13 +101,13 @@ def transductive(
         images_per_class=sizes.images_per_class,
         seed=seed,
     )
-    sides = vectors[sizes.unseen :], vectors[: sizes.unseen], features[of_seen], places[of_seen] - sizes.unseen
+    sides = vectors[sizes.unseen :], vectors[: sizes.unseen], features[of_seen], targets[of_seen] - sizes.unseen
     return SelfTraining(generator, score, *sides, features[~of_seen], adaptation)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Models side by side, their settings that differ, and the tiles that the kernels cut their work into."""
+    """Models trained together, their individual options, and the tile sizes of the kernels."""
 
     make: Callable[..., Objective]
     options: list[dict[str, Any]] = field(default_factory=lambda: [{}])
@@ -118,7 +118,7 @@ class Case:
         return [self.make(seed, dtype, device, self.sizes, **option) for seed, option in enumerate(self.options)]
 
     def how(self) -> list[Optimisation]:
-        """Different settings side by side: no model may take another's."""
+        """Different hyperparameters for each model, so that a mix-up is detected."""
         clips = (0.05, None, 1e6, 0.5)
         return [
             replace(OPTIMISATION, learning_rate=0.01 * (k + 1), weight_decay=0.01 * k, clip_norm=clips[k])
@@ -140,19 +140,19 @@ CASES = {
     "adapting by xe": Case(transductive, [{"loss": "xe"}]),
     "adapting without the last relu": Case(transductive, [{"rectify": False}], TINY),
     "adapting with more than a tile of free classifiers": Case(transductive, sizes=MANY_FREE),
-    # An image that is the best of two classes leaves one of them without: tasks of different sizes side by side.
+    # An image that is the best of two classes leaves one of them without images: batches of different sizes.
     "adapting with pools of different sizes": Case(transductive, [{"best_per_class": 1}, {"best_per_class": 3}]),
 }
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
-def test_the_cases_are_what_they_are_meant_for() -> None:
+def test_cases_cover_the_branches_of_the_kernels() -> None:
     tiles, narrow = SMALL_TILES, 32
     for length, parts in [
         (LARGE.classes_per_episode, [narrow, tiles.scores[1], tiles.gradient[0]]),
         (LARGE.classes_per_episode * LARGE.images_per_class, [tiles.scores[0], tiles.gradient[2]]),
         (LARGE.attributes, [tiles.first[1], tiles.squares[1], tiles.step[1]]),
-        # What is summed in two spans has more than a tile in a span.
+        # Sums in two spans have more than one tile per span.
         (LARGE.hidden, [tiles.first[0], 2 * tiles.second[1], tiles.hidden[0], tiles.squares[0], *tiles.step[:2], tiles.unit]),
         (
             LARGE.features,
@@ -171,12 +171,12 @@ def test_the_cases_are_what_they_are_meant_for() -> None:
 
 @dataclass
 class Found:
-    """What the kernels found and what autograd finds in double precision, of one model: pairs of ours and theirs."""
+    """Results of one model: pairs of the kernels' result and that of autograd in double precision."""
 
     loss: tuple[float, float]
-    gradients: list[tuple[Tensor, Tensor]]  # clipped, with the decay, as Adam takes them up
+    gradients: list[tuple[Tensor, Tensor]]  # clipped, with weight decay
     moved: list[tuple[Tensor, Tensor]]
-    rounding: list[float]  # of a parameter in single precision, a step after another
+    rounding: list[float]  # accumulated rounding error of a parameter in single precision
 
 
 def found_and_expected(case: Case, precision: str, monkeypatch: pytest.MonkeyPatch) -> list[Found]:
@@ -192,7 +192,7 @@ def found_and_expected(case: Case, precision: str, monkeypatch: pytest.MonkeyPat
     models = len(ours)
     engine = BatchedEngine(ours, case.how(), precision)
     sums = np.array(engine.run([objective.draw(0, 1) for objective in ours], [0] * models, [True] * models))
-    # Adam's first moment after one step is a tenth of what it took up.
+    # Adam's first moment after one step is a tenth of the gradient.
     gradients = [[10 * engine.state(k)[f"{n}.exp_avg"] for n in range(len(ours[0].parameters))] for k in range(models)]
     sums += engine.run([objective.draw(1, STEPS - 1) for objective in ours], [1] * models, [True] * models)
     found = []
@@ -212,13 +212,13 @@ def found_and_expected(case: Case, precision: str, monkeypatch: pytest.MonkeyPat
 
 
 @every_case
-def test_fused_steps_are_those_of_autograd_in_double_precision(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_steps_agree_with_autograd_in_double_precision(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     for found in found_and_expected(case, EXACT, monkeypatch):
         np.testing.assert_allclose(*found.loss, rtol=1e-5)
         for ours, theirs in found.gradients:
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5 * float(theirs.abs().max()))
         for (ours, theirs), rounding in zip(found.moved, found.rounding, strict=True):
-            # Adam divides by the gradient's own size, so where that is next to nothing rounding decides: hence the mean.
+            # Adam divides by the size of the gradient, which amplifies rounding where it is tiny: hence the mean.
             difference = float((ours - theirs).abs().mean())
             assert difference < 1e-4 * float(theirs.abs().mean()) + rounding, tuple(ours.shape)
 
@@ -226,30 +226,30 @@ def test_fused_steps_are_those_of_autograd_in_double_precision(case: Case, monke
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 @every_case
-def test_products_of_ten_bits_keep_two_digits(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A ReLU that rounding opens or closes changes a whole row a little: hence the mean here, too."""
+def test_tf32_products_are_accurate_to_two_percent(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ReLU switched by rounding changes a whole row slightly: hence the mean."""
     for found in found_and_expected(case, "tf32", monkeypatch):
         np.testing.assert_allclose(*found.loss, rtol=2e-2)
         for ours, theirs in (*found.gradients, *found.moved):
             assert (ours - theirs).abs().mean() < 2e-2 * theirs.abs().mean(), tuple(ours.shape)
 
 
-def test_a_model_at_rest_keeps_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inactive_model_keeps_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "FEW_MODELS", FEWER_SPANS)
     objectives = [inductive(seed, torch.float32, DEVICE, TINY) for seed in range(2)]
     engine = BatchedEngine(objectives, [OPTIMISATION] * 2)
     before = [[p.detach().clone() for p in objective.parameters] for objective in objectives]
     engine.run([objective.draw(0, 2) for objective in objectives], [0, 0], [True, False])
-    moved, at_rest = (
+    active, inactive = (
         [not torch.equal(p.detach(), was) for p, was in zip(objective.parameters, start, strict=True)]
         for objective, start in zip(objectives, before, strict=True)
     )
-    assert all(moved)
-    assert not any(at_rest)
+    assert all(active)
+    assert not any(inactive)
 
 
 @pytest.mark.parametrize("make", [inductive, transductive])
-def test_a_state_goes_from_engine_to_engine(make: Callable[..., Objective], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_can_be_restored_by_another_engine(make: Callable[..., Objective], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "FEW_MODELS", FEWER_SPANS)
     whole = make(0, torch.float32, "cpu", TINY)
     first, last = whole.draw(0, 2), whole.draw(2, 1)
@@ -274,7 +274,7 @@ def test_a_state_goes_from_engine_to_engine(make: Callable[..., Objective], monk
     assert float(found["0.step"]) == 3
 
 
-def test_released_models_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_released_models_share_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "FEW_MODELS", FEWER_SPANS)
     objectives = [transductive(seed, torch.float32, DEVICE, TINY) for seed in range(2)]
     engine = BatchedEngine(objectives, [OPTIMISATION] * 2)
@@ -287,48 +287,48 @@ def test_released_models_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             assert parameter.untyped_storage().nbytes() == parameter.nbytes
 
 
-# -- which models go together ---------------------------------------------------------------------------------------------
+# -- grouping of models ------------------------------------------------------------------------------------------------
 
 
-def test_models_of_one_shape_are_trained_by_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_equal_shape_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "_fusible", lambda objective: objective.fused_form() is not None)
 
-    def tasks(sizes: Sizes = SMALL, **options: Any) -> Objective:
+    def training(sizes: Sizes = SMALL, **options: Any) -> Objective:
         return inductive(0, torch.float32, "cpu", sizes, **options)
 
     def adapting(sizes: Sizes = SMALL, **options: Any) -> Objective:
         return transductive(0, torch.float32, "cpu", sizes, **options)
 
-    dot = tasks()
+    dot = training()
     dot.score = Score("dot", 1.0)
     groups = {
-        "steps": [tasks(), tasks(replace(SMALL, images_per_class=3)), tasks(replace(SMALL, images=63))],
-        "of more classes": [tasks(replace(SMALL, classes_per_episode=7))],
-        "of all classes": [tasks(episodic=False)],
-        "wider": [tasks(replace(SMALL, hidden=38))],
-        "of longer vectors": [tasks(replace(SMALL, attributes=14))],
-        "of more features": [tasks(replace(SMALL, features=36))],
-        "without the last relu": [tasks(rectify=False)],
+        "training": [training(), training(replace(SMALL, images_per_class=3)), training(replace(SMALL, images=63))],
+        "of more classes": [training(replace(SMALL, classes_per_episode=7))],
+        "of all classes": [training(episodic=False)],
+        "wider": [training(replace(SMALL, hidden=38))],
+        "of longer vectors": [training(replace(SMALL, attributes=14))],
+        "of more features": [training(replace(SMALL, features=36))],
+        "without the last relu": [training(rectify=False)],
         "nothing to fuse": [dot],
-        # The loss, its q and the size of the pool are numbers to the kernels.
+        # The loss, its q and the size of the pool are arguments of the kernels, not part of the shape.
         "adapting": [adapting(), adapting(loss="xe"), adapting(best_per_class=1)],
         "adapting without the last relu": [adapting(rectify=False)],
         "adapting to more classes": [adapting(replace(SMALL, classes=22, unseen=6))],
-        "remembering more classes": [adapting(replace(SMALL, classes=22))],
+        "adapting with more seen classes": [adapting(replace(SMALL, classes=22))],
     }
     mixed = [(name, objective) for name, group in groups.items() for objective in group]
     order = np.random.default_rng(0).permutation(len(mixed))
-    found = engines.batches([mixed[k][1] for k in order])
-    assert sorted(place for batch in found for place in batch) == list(range(len(mixed)))
-    assert sorted(sorted(mixed[order[place]][0] for place in batch) for batch in found) == sorted(
+    found = engines.group_by_shape([mixed[k][1] for k in order])
+    assert sorted(k for group in found for k in group) == list(range(len(mixed)))
+    assert sorted(sorted(mixed[order[k]][0] for k in group) for group in found) == sorted(
         [name] * len(group) for name, group in groups.items()
     )
-    assert all(batch == sorted(batch) for batch in found)
+    assert all(group == sorted(group) for group in found)
 
 
-def test_on_a_cpu_all_models_go_side_by_side() -> None:
+def test_all_models_on_a_cpu_form_one_group() -> None:
     different = [inductive(0, torch.float32, "cpu", sizes) for sizes in (TINY, SMALL, MANY_FREE)]
-    assert engines.batches(different) == [[0, 1, 2]]
+    assert engines.group_by_shape(different) == [[0, 1, 2]]
     assert engines.engine_for(different, [OPTIMISATION] * 3).name == "cpu, float32"
 
 
@@ -341,7 +341,7 @@ def test_on_a_cpu_all_models_go_side_by_side() -> None:
         ("cpu", "a form", 5, False),
     ],
 )
-def test_what_is_fused_has_a_form_lies_on_a_gpu_and_generates_few_enough_classes(
+def test_fusible_requires_a_fused_form_a_gpu_and_few_classes(
     device: str, form: str | None, classes: int, fused_there: bool
 ) -> None:
     objective: Any = SimpleNamespace(
@@ -352,12 +352,12 @@ def test_what_is_fused_has_a_form_lies_on_a_gpu_and_generates_few_enough_classes
     assert engines._fusible(objective) == fused_there
 
 
-# -- graphs ---------------------------------------------------------------------------------------------------------------
+# -- graphs ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-def test_a_replayed_graph_takes_the_steps_that_were_launched_one_by_one() -> None:
+def test_replayed_graph_equals_single_launches() -> None:
     how = Optimisation(10 * GRAPH_STEPS, 1e-3, "cosine", 1e-4, 1.0)
     launched, replayed = (inductive(0, torch.float32, DEVICE) for _ in range(2))
     one_by_one, graph = BatchedEngine([launched], [how]), BatchedEngine([replayed], [how])

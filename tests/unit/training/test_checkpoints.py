@@ -1,4 +1,4 @@
-"""Stopping and going on without a trace, the learning rate over time, and what the training loop refuses."""
+"""Checkpoints and resuming, learning rate schedules, and hooks and errors of the training loop."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ from sightunseen.selection.search import Measurements
 from sightunseen.training import Hook, Optimisation, Training, TrainingInterrupted
 from sightunseen.training.checkpoints import Checkpoints
 
-# 100 tasks are a chunk: four of them, the last one smaller.
+# Chunks of 100 steps: four of them, the last one smaller.
 SETTINGS: dict[str, Any] = {"hidden": 16, "n_steps": 350, "learning_rate": 1e-2, "weight_decay": 1e-3, "device": "cpu"}
-# A round of 150 tasks is a chunk of 100 and one of 50: three rounds, six chunks, the odd ones end in the middle of a round.
+# A round of 150 steps has chunks of 100 and 50 steps: three rounds, six chunks, the odd ones end within a round.
 ADAPTATION: dict[str, Any] = {"rounds": 3, "steps_per_round": 150, "schedule": "cosine", "threshold": 1.3, "best_per_class": 3}
 
 
 class Stop:
-    """Says stop once, after this many chunks."""
+    """Request a stop once, after this many chunks."""
 
     def __init__(self, after: int) -> None:
         self.left = after
@@ -35,10 +35,12 @@ class Stop:
 
 
 class Killed(Exception):
-    """What a power cut would be."""
+    """Simulated power failure."""
 
 
 class PowerCut(Hook):
+    """Fail after this many chunks."""
+
     def __init__(self, after: int) -> None:
         self.left = after
 
@@ -74,7 +76,7 @@ def whole_adaptation(adapt: Callable[..., CVC]) -> CVC:
 
 
 def assert_same_run(found: CVC, expected: CVC) -> None:
-    """The same bits: weights, losses, measurements along the way and, where there are rounds, their history."""
+    """Compare weights, losses, measurements and the history of rounds bit by bit."""
     for name, tensor in expected.generator_.state_dict().items():
         np.testing.assert_array_equal(found.generator_.state_dict()[name].numpy(), tensor.numpy(), err_msg=name)
     assert found.score_.scale.item() == expected.score_.scale.item()
@@ -84,58 +86,58 @@ def assert_same_run(found: CVC, expected: CVC) -> None:
     assert getattr(found, "history_", None) == getattr(expected, "history_", None)
 
 
-# -- going on -----------------------------------------------------------------------------------------------------------
+# -- resuming ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 3])
-def test_training_goes_on_from_any_chunk_as_if_never_stopped(
+def test_resumed_training_equals_uninterrupted_training(
     chunks: int, whole: CVC, small_world: ZeroShotDataset, tmp_path: Path
 ) -> None:
-    with pytest.raises(TrainingInterrupted, match=f"after {100 * chunks} of 350 tasks"):
+    with pytest.raises(TrainingInterrupted, match=f"after {100 * chunks} of 350 steps"):
         fit(small_world, [Checkpoints(tmp_path, "a run", seconds=1e9, stop_asked=Stop(chunks))])
     assert_same_run(fit(small_world, [Checkpoints(tmp_path, "a run")]), whole)
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 3, 4, 5])
-def test_adapting_goes_on_from_any_chunk_also_within_a_round(
+def test_resumed_adaptation_equals_uninterrupted_adaptation(
     chunks: int, adapt: Callable[..., CVC], whole_adaptation: CVC, tmp_path: Path
 ) -> None:
-    assert len({entry["pool"] for entry in whole_adaptation.history_}) > 1  # else a pool forgotten would not show
+    assert len({entry["pool"] for entry in whole_adaptation.history_}) > 1  # otherwise a lost pool is not detected
     done = [100, 150, 250, 300, 400][chunks - 1]
-    with pytest.raises(TrainingInterrupted, match=f"after {done} of 450 tasks"):
+    with pytest.raises(TrainingInterrupted, match=f"after {done} of 450 steps"):
         adapt(Checkpoints(tmp_path, "a run", seconds=1e9, stop_asked=Stop(chunks)))
     assert_same_run(adapt(Checkpoints(tmp_path, "a run")), whole_adaptation)
 
 
-def test_a_run_may_be_stopped_after_every_chunk(adapt: Callable[..., CVC], whole_adaptation: CVC, tmp_path: Path) -> None:
+def test_run_can_be_stopped_after_every_chunk(adapt: Callable[..., CVC], whole_adaptation: CVC, tmp_path: Path) -> None:
     for _ in range(5):
         with pytest.raises(TrainingInterrupted):
             adapt(Checkpoints(tmp_path, "a run", stop_asked=lambda: True))
-    # The sixth chunk is the last one; a finished run is not broken off.
+    # The sixth chunk is the last one; a finished run is not interrupted.
     assert_same_run(adapt(Checkpoints(tmp_path, "a run", stop_asked=lambda: True)), whole_adaptation)
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 3])
-def test_what_was_saved_in_passing_survives_a_power_cut(
+def test_run_resumes_from_a_periodic_checkpoint_after_a_crash(
     chunks: int, whole: CVC, small_world: ZeroShotDataset, tmp_path: Path
 ) -> None:
     with pytest.raises(Killed):
-        fit(small_world, [PowerCut(chunks), Checkpoints(tmp_path, "a run", seconds=0)])  # cut before this chunk is saved
+        fit(small_world, [PowerCut(chunks), Checkpoints(tmp_path, "a run", seconds=0)])  # fails before this chunk is saved
     assert_same_run(fit(small_world, [Checkpoints(tmp_path, "a run")]), whole)
 
 
-def test_nothing_is_saved_before_its_time(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_no_checkpoint_is_saved_before_the_interval_has_passed(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     with pytest.raises(Killed):
         fit(small_world, [Checkpoints(tmp_path / "kept", "a run", seconds=1e9), PowerCut(2)])
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_finished_run_is_not_trained_again(whole: CVC, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_finished_run_is_not_trained_again(whole: CVC, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     fit(small_world, [Checkpoints(tmp_path, "a run")])
     assert_same_run(fit(small_world, [Checkpoints(tmp_path, "a run"), PowerCut(1)]), whole)
 
 
-def test_a_run_that_ended_early_can_be_taken_further(whole: CVC, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_run_with_stop_after_can_be_continued(whole: CVC, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model = CVC(**SETTINGS)
     model.fit(*_training(small_world), hooks=[Checkpoints(tmp_path, "a run")], stop_after=200)
     model.fit(*_training(small_world), hooks=[Checkpoints(tmp_path, "a run")])
@@ -146,13 +148,13 @@ def _training(data: ZeroShotDataset) -> tuple[Any, Any, Any]:
     return data.train.X, data.train.y, data.classes
 
 
-def test_stages_keep_checkpoints_of_their_own(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_each_stage_has_its_own_checkpoint(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     for stage in ("one stage", "another stage"):
         CVC(**SETTINGS).fit(*_training(small_world), hooks=[Checkpoints(tmp_path, "a run")], stage=stage)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["another-stage.safetensors", "one-stage.safetensors"]
 
 
-def test_a_checkpoint_of_other_settings_is_refused_and_kept(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_checkpoint_of_other_hyperparameters_raises_and_is_kept(small_world: ZeroShotDataset, tmp_path: Path) -> None:
     with pytest.raises(TrainingInterrupted):
         fit(small_world, [Checkpoints(tmp_path, "hidden 16", stop_asked=lambda: True)])
     before = (tmp_path / "training.safetensors").read_bytes()
@@ -162,7 +164,7 @@ def test_a_checkpoint_of_other_settings_is_refused_and_kept(small_world: ZeroSho
 
 
 @pytest.mark.parametrize("kept", [0, 4, 100, 0.5, -1])
-def test_a_truncated_checkpoint_is_refused(kept: float, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_truncated_checkpoint_raises(kept: float, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     with pytest.raises(TrainingInterrupted):
         fit(small_world, [Checkpoints(tmp_path, "a run", stop_asked=lambda: True)])
     path = tmp_path / "training.safetensors"
@@ -173,7 +175,7 @@ def test_a_truncated_checkpoint_is_refused(kept: float, small_world: ZeroShotDat
 
 
 @pytest.mark.parametrize("metadata", [None, {"progress": "{"}, {"progress": "{}"}, {"other": "1"}])
-def test_a_file_that_is_no_checkpoint_is_refused(
+def test_file_that_is_not_a_checkpoint_raises(
     metadata: dict[str, str] | None, small_world: ZeroShotDataset, tmp_path: Path
 ) -> None:
     save_file({"0.value": np.zeros(3)}, tmp_path / "training.safetensors", metadata)
@@ -181,27 +183,27 @@ def test_a_file_that_is_no_checkpoint_is_refused(
         fit(small_world, [Checkpoints(tmp_path, "a run")])
 
 
-# -- the learning rate over time ------------------------------------------------------------------------------------------
+# -- learning rate schedules -------------------------------------------------------------------------------------------
 
 
-def test_a_constant_rate_stays() -> None:
+def test_constant_schedule() -> None:
     optimisation = Optimisation(n_steps=10, learning_rate=0.3)
-    assert [optimisation.learning_rate_at(task) for task in range(10)] == [0.3] * 10
+    assert optimisation.learning_rates(0, 10).tolist() == [0.3] * 10
 
 
-def test_a_cosine_falls_from_the_rate_through_its_half_to_zero() -> None:
+def test_cosine_schedule_decays_to_zero() -> None:
     optimisation = Optimisation(n_steps=1000, learning_rate=0.3, schedule="cosine")
-    rates = [optimisation.learning_rate_at(task) for task in range(1001)]
+    rates = optimisation.learning_rates(0, 1001).tolist()
     assert rates[0] == 0.3
     assert rates[500] == pytest.approx(0.15)
     assert rates[1000] == pytest.approx(0, abs=1e-15)
-    # cos^2 of half the angle, another way to write it
-    assert rates == pytest.approx([0.3 * math.cos(math.pi * task / 2000) ** 2 for task in range(1001)], abs=1e-15)
+    # Equivalently, the squared cosine of half the angle.
+    assert rates == pytest.approx([0.3 * math.cos(math.pi * step / 2000) ** 2 for step in range(1001)], abs=1e-15)
 
 
-def test_a_rate_is_halved_every_k_tasks() -> None:
+def test_halving_schedule() -> None:
     optimisation = Optimisation(n_steps=10, learning_rate=0.8, schedule="halve every 3")
-    rates = [optimisation.learning_rate_at(task) for task in range(10)]
+    rates = optimisation.learning_rates(0, 10).tolist()
     assert rates == [0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.1]
 
 
@@ -225,16 +227,16 @@ def test_a_rate_is_halved_every_k_tasks() -> None:
         ("schedule", ""),
     ],
 )
-def test_bad_settings_of_the_optimiser_are_named(name: str, value: Any) -> None:
+def test_invalid_hyperparameter_of_the_optimiser_is_named(name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=name):
         Optimisation(**{"n_steps": 10, "learning_rate": 0.1, name: value})
 
 
-# -- the loop -----------------------------------------------------------------------------------------------------------
+# -- the loop ----------------------------------------------------------------------------------------------------------
 
 
 class Witness(Hook):
-    """Notes what it is told, and the weights after every chunk."""
+    """Record the calls, and the weights after every chunk."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -252,20 +254,20 @@ class Witness(Hook):
         self.told.append("end")
 
 
-def test_hooks_are_told_of_start_chunks_and_end(small_world: ZeroShotDataset) -> None:
+def test_hooks_are_called_at_start_chunks_and_end(small_world: ZeroShotDataset) -> None:
     witness = Witness()
     fit(small_world, [witness])
     assert witness.told == ["start", "100", "200", "300", "350", "end"]
 
 
-def test_hooks_are_told_of_the_end_also_when_training_breaks_off(small_world: ZeroShotDataset) -> None:
+def test_on_end_is_called_after_an_exception(small_world: ZeroShotDataset) -> None:
     witness = Witness()
     with pytest.raises(Killed):
         fit(small_world, [witness, PowerCut(2)])
     assert witness.told == ["start", "100", "200", "end"]
 
 
-def test_stopping_early_is_the_beginning_of_the_whole_run(small_world: ZeroShotDataset) -> None:
+def test_stop_after_gives_the_first_steps_of_the_whole_run(small_world: ZeroShotDataset) -> None:
     witness = Witness()
     fit(small_world, [witness])
     model = CVC(**SETTINGS).fit(*_training(small_world), stop_after=200)
@@ -275,20 +277,20 @@ def test_stopping_early_is_the_beginning_of_the_whole_run(small_world: ZeroShotD
 
 
 @pytest.mark.parametrize("steps", [0, -1])
-def test_stopping_before_the_first_task_is_refused(tasks: int, small_world: ZeroShotDataset) -> None:
+def test_stop_after_less_than_one_raises(steps: int, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match="stop_after"):
-        CVC(**SETTINGS).fit(*_training(small_world), stop_after=tasks)
+        CVC(**SETTINGS).fit(*_training(small_world), stop_after=steps)
 
 
-def test_a_long_loss_curve_is_thinned_to_means(small_world: ZeroShotDataset) -> None:
+def test_long_loss_curve_is_averaged(small_world: ZeroShotDataset) -> None:
     witness = Witness()
     CVC(**{**SETTINGS, "n_steps": 650}).fit(*_training(small_world), hooks=[witness])
-    tasks, losses = zip(*witness.training.losses, strict=True)
-    assert tasks == (100, 200, 300, 400, 500, 600, 650)
-    thinned = witness.training.loss_curve(most=3)
-    assert [point["steps"] for point in thinned] == [300, 600, 650]
+    steps, losses = zip(*witness.training.losses, strict=True)
+    assert steps == (100, 200, 300, 400, 500, 600, 650)
+    averaged = witness.training.loss_curve(most=3)
+    assert [point["steps"] for point in averaged] == [300, 600, 650]
     expected = [sum(losses[:3]) / 3, sum(losses[3:6]) / 3, losses[6]]
-    assert [point["loss"] for point in thinned] == pytest.approx(expected)
+    assert [point["loss"] for point in averaged] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -299,12 +301,12 @@ def test_a_long_loss_curve_is_thinned_to_means(small_world: ZeroShotDataset) -> 
     ],
     ids=["dot products explode", "cosines of infinite classifiers"],
 )
-def test_a_diverging_run_is_broken_off_with_advice(settings: dict[str, Any], small_world: ZeroShotDataset) -> None:
+def test_diverging_training_raises_with_advice(settings: dict[str, Any], small_world: ZeroShotDataset) -> None:
     with pytest.raises(SightUnseenError, match=r"training diverged\. Lower the learning rate"):
         fit(small_world, **settings)
 
 
-def test_diverging_while_adapting_is_broken_off_too(whole: CVC, small_world: ZeroShotDataset) -> None:
+def test_diverging_adaptation_raises(whole: CVC, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SightUnseenError, match=r"training diverged\. Lower the learning rate"):
         whole.adapt(small_world.test_unseen.X, learning_rate=1e30, **{**ADAPTATION, "rounds": 1})
 
@@ -312,25 +314,25 @@ def test_diverging_while_adapting_is_broken_off_too(whole: CVC, small_world: Zer
 @pytest.mark.parametrize(
     "settings",
     [{"episodic": False}, {"similarity": "dot"}, {"episodic": False, "similarity": "dot"}],
-    ids=["without tasks", "dot products", "both"],
+    ids=["without episodes", "dot products", "both"],
 )
-def test_the_ablations_train(settings: dict[str, Any], small_world: ZeroShotDataset) -> None:
+def test_ablations_learn(settings: dict[str, Any], small_world: ZeroShotDataset) -> None:
     model = fit(small_world, **settings)
     assert model.losses_[-1]["loss"] < 0.7 * model.losses_[0]["loss"]
     found = evaluate(model, small_world)
     assert found.T1 > 35  # chance is 25
     assert found.S > 20  # chance is 6
-    # The dot product has no scale to learn.
+    # The dot product has no learnable scale.
     assert (model.score_.scale.item() == model.initial_scale) == ("similarity" in settings)
     adapted = model.adapt(small_world.test_unseen.X, rounds=2, steps_per_round=20)
     assert evaluate(adapted, small_world).T1 > 35
 
 
-def test_mini_batches_without_tasks_choose_among_all_seen_classes(small_world: ZeroShotDataset) -> None:
+def test_mini_batches_without_episodes_use_all_seen_classes(small_world: ZeroShotDataset) -> None:
     witness = Witness()
     CVC(**SETTINGS, episodic=False, classes_per_episode=5, images_per_class=3).fit(*_training(small_world), hooks=[witness])
     drawn = witness.training.objective.draw(0, 50)
     assert drawn["rows"].shape == drawn["labels"].shape == (50, 15)
     assert drawn["classes"].tolist() == [list(range(12))] * 50
     np.testing.assert_array_equal(small_world.seen[drawn["labels"].numpy()], small_world.train.y[drawn["rows"].numpy()])
-    assert len({row for batch in drawn["rows"].tolist() for row in batch}) > 150  # of 192 images, 750 draws meet nearly all
+    assert len({row for batch in drawn["rows"].tolist() for row in batch}) > 150  # 750 draws from 192 images

@@ -1,4 +1,4 @@
-"""Every engine takes the same steps: against a literal Adam in float64, and CUDA against CPU."""
+"""All engines take the same steps: comparison with a plain Adam in float64, and of CUDA with CPU."""
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -22,12 +22,12 @@ OPTIMISATION = Optimisation(n_steps=30, learning_rate=0.01, schedule="cosine", w
 
 
 def literal_adam(objective: SmallObjective, optimisation: Optimisation) -> list[Tensor]:
-    """Kingma & Ba's algorithm with coupled decay and norm clipping, written out."""
+    """Algorithm of Kingma & Ba with L2 weight decay and norm clipping, step by step."""
     parameters = objective.parameters
     first, second = [torch.zeros_like(p) for p in parameters], [torch.zeros_like(p) for p in parameters]
     for step in range(optimisation.n_steps):
-        task = {name: array[0] for name, array in objective.draw(step, 1).items()}
-        gradients = torch.autograd.grad(objective.loss(task), parameters)
+        batch = {name: array[0] for name, array in objective.draw(step, 1).items()}
+        gradients = torch.autograd.grad(objective.loss(batch), parameters)
         norm = torch.sqrt(sum((g**2).sum() for g in gradients))
         factor = min(1.0, optimisation.clip_norm / (float(norm) + 1e-6))
         rate = optimisation.learning_rate * 0.5 * (1 + np.cos(np.pi * step / optimisation.n_steps))
@@ -41,7 +41,7 @@ def literal_adam(objective: SmallObjective, optimisation: Optimisation) -> list[
 
 
 @pytest.mark.parametrize("round_size", [7, None])
-def test_the_plain_engine_is_adam_written_out(round_size: int | None) -> None:
+def test_eager_engine_agrees_with_plain_adam(round_size: int | None) -> None:
     expected = literal_adam(SmallObjective("cpu"), OPTIMISATION)
     objective = SmallObjective("cpu", round_size)
     train(Run(objective, OPTIMISATION))
@@ -49,7 +49,7 @@ def test_the_plain_engine_is_adam_written_out(round_size: int | None) -> None:
         torch.testing.assert_close(found.detach(), wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_a_gradient_within_its_limit_is_left_as_it_is() -> None:
+def test_gradient_below_the_limit_is_unchanged() -> None:
     free, limited = SmallObjective("cpu"), SmallObjective("cpu")
     train(Run(free, replace(OPTIMISATION, clip_norm=None)))
     train(Run(limited, replace(OPTIMISATION, clip_norm=1e6)))
@@ -57,7 +57,7 @@ def test_a_gradient_within_its_limit_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("episodic", [True, False])
-def test_a_last_chunk_of_a_single_task_is_like_any_other(episodic: bool, small_world: ZeroShotDataset) -> None:
+def test_last_chunk_may_have_a_single_step(episodic: bool, small_world: ZeroShotDataset) -> None:
     model = CVC(hidden=8, n_steps=CHUNK + 1, episodic=episodic, device="cpu")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -65,33 +65,31 @@ def test_a_last_chunk_of_a_single_task_is_like_any_other(episodic: bool, small_w
     assert model.n_steps_ == CHUNK + 1
 
 
-def test_models_side_by_side_are_trained_on_threads_of_their_own_and_those_at_rest_are_left_alone() -> None:
+def test_side_by_side_engine_trains_active_models_and_keeps_inactive_ones() -> None:
     together, alone = ([SmallObjective("cpu", seed=seed) for seed in range(3)] for _ in range(2))
     before = [parameter.detach().clone() for parameter in together[1].parameters]
     engine = SideBySide([EagerEngine(objective, OPTIMISATION) for objective in together])
     sums = engine.run([objective.draw(0, 5) for objective in together], [0, 0, 20], [True, False, True])
     assert sums[0] == EagerEngine(alone[0], OPTIMISATION).run(alone[0].draw(0, 5), 0)
     assert sums[1] == 0
-    assert sums[2] == EagerEngine(alone[2], OPTIMISATION).run(alone[2].draw(0, 5), 20)  # a rate late in the schedule
-    for place in (0, 2):
-        for ours, theirs in zip(together[place].parameters, alone[place].parameters, strict=True):
+    assert sums[2] == EagerEngine(alone[2], OPTIMISATION).run(alone[2].draw(0, 5), 20)  # learning rate of a late step
+    for k in (0, 2):
+        for ours, theirs in zip(together[k].parameters, alone[k].parameters, strict=True):
             assert torch.equal(ours, theirs)
     assert all(torch.equal(p, was) for p, was in zip(together[1].parameters, before, strict=True))
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_only_models_heavy_enough_for_a_thread_of_their_own_are_trained_at_once(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_large_models_are_trained_at_once_on_a_cpu(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     objective = SmallObjective("cpu")
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    size = 5 * 8 + 8 + 8 * 6 + 6 + 1  # two layers with their biases, and the scale
+    size = 5 * 8 + 8 + 8 * 6 + 6 + 1  # two layers with biases, and the scale
     for heavy, expected in ((size, threads), (size + 1, 1)):
         monkeypatch.setattr(engines, "HEAVY", heavy)
         assert engines.most_at_once(objective) == expected
 
 
-def test_training_side_by_side_leaves_the_number_of_threads_as_it_was() -> None:
+def test_side_by_side_engine_restores_the_number_of_threads() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
@@ -108,15 +106,15 @@ def test_training_side_by_side_leaves_the_number_of_threads_as_it_was() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 @pytest.mark.parametrize("round_size", [7, None])
-def test_the_graph_engine_takes_the_same_steps(round_size: int | None) -> None:
-    optimisation = replace(OPTIMISATION, n_steps=5 * GRAPH_STEPS + 3)  # replayed, and a few launched one by one
+def test_graph_engine_agrees_with_eager_engine(round_size: int | None) -> None:
+    optimisation = replace(OPTIMISATION, n_steps=5 * GRAPH_STEPS + 3)  # replayed, and a few eager steps
     on_cpu, on_gpu = SmallObjective("cpu", round_size), SmallObjective("cuda", round_size)
     slow, quick = train(Run(on_cpu, optimisation)), train(Run(on_gpu, optimisation))
     (engine,) = quick.engine.engines
     assert isinstance(engine, GraphEngine)
-    assert (engine.graph is None) == (round_size == 7)  # too few at a time to record
-    # Each of up to a hundred additions to the graph's single-precision sum rounds by at most 6e-8 of it.
+    assert (engine.graph is None) == (round_size == 7)  # chunks too short to capture
+    # The graph sums up to a hundred losses in single precision, each with a relative rounding error of at most 6e-8.
     np.testing.assert_allclose(slow.losses, quick.losses, rtol=CHUNK * 6e-8)
     for found, wanted in zip(on_gpu.parameters, on_cpu.parameters, strict=True):
-        # The learning rate of the graph is a single-precision number.
+        # The learning rate of the graph is stored in single precision.
         torch.testing.assert_close(found.detach().cpu(), wanted.detach(), rtol=1e-5, atol=1e-7)

@@ -1,6 +1,6 @@
-"""A whole run through the batched engine, from selection to adapting: the same choices and results as the plain engine.
+"""A run of the whole pipeline with the batched engine, from selection to adaptation, agrees with the eager engine.
 
-Kernels run in Triton's interpreter here, so the engine is chosen by hand; on a GPU ``engines`` chooses it.
+The kernels run in Triton's interpreter, so the engine is selected explicitly; on a GPU ``engines`` selects it.
 """
 
 from pathlib import Path
@@ -22,8 +22,8 @@ SETTINGS: dict[str, Any] = {
 ADAPTATION = {"rounds": 2, "steps_per_round": 2, "classes_per_episode": 3, "images_per_class": 2}
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="here the engine is chosen by itself, and its products are rounded")
-def test_a_run_by_fused_kernels_comes_out_like_one_by_autograd(
+@pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU the engine is selected automatically and uses tf32")
+def test_pipeline_with_fused_kernels_agrees_with_autograd(
     small_world: ZeroShotDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(name: str) -> tuple[CVC, CVC]:

@@ -1,4 +1,4 @@
-"""Every kernel compiles for an H200, also where there is no GPU: the interpreter takes what the compiler would refuse."""
+"""Every kernel compiles for an H200, also without a GPU: the interpreter accepts code that the compiler rejects."""
 
 import json
 import os
@@ -19,9 +19,9 @@ KERNELS = {
     "gradient_squares",
     "clip_and_step",
 }
-SHARED_MEMORY = 227 * 1024  # bytes that a block may have on an H200
+SHARED_MEMORY = 227 * 1024  # bytes per block on an H200
 
-# Kernels are replaced by stubs that compile what would be launched; any other kernel fails to launch on the CPU's tensors.
+# Kernels are replaced by stubs that compile instead of launching; any other kernel fails to launch on CPU tensors.
 PROGRAM = """
 import json, sys
 import torch
@@ -63,7 +63,7 @@ for name in json.loads(sys.argv[1]):
     setattr(kernels, name, Stub(getattr(kernels, name)))
 rng = torch.Generator().manual_seed(0)
 vectors, features = torch.rand(24, 13, generator=rng), torch.rand(96, 70, generator=rng)
-places = torch.arange(96) % 24
+targets = torch.arange(96) % 24
 
 
 def pieces():
@@ -71,13 +71,13 @@ def pieces():
 
 
 def inductive():
-    return EpisodicTraining(*pieces(), vectors, features, places, EpisodeShape(9, 2, True), 0)
+    return EpisodicTraining(*pieces(), vectors, features, targets, EpisodeShape(9, 2, True), 0)
 
 
 def transductive():
     settings = Adaptation(best_per_class=3, classes_per_episode=4, images_per_class=2)
-    of_seen = places >= 18
-    sides = vectors[18:], vectors[:18], features[of_seen], places[of_seen] - 18, features[~of_seen]
+    of_seen = targets >= 18
+    sides = vectors[18:], vectors[:18], features[of_seen], targets[of_seen] - 18, features[~of_seen]
     return SelfTraining(*pieces(), *sides, settings)
 
 
@@ -92,15 +92,15 @@ print(json.dumps(list(compiled.values())))
 @pytest.mark.parametrize(("kind", "models"), [("inductive", 1), ("inductive", 5), ("transductive", 1)])
 def test_every_kernel_compiles_for_an_h200_and_fits_its_shared_memory(kind: str, models: int, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": str(tmp_path)}  # nothing compiled before counts
+    environment |= {"TRITON_CACHE_DIR": str(tmp_path)}  # an empty cache
     arguments = [sys.executable, "-c", PROGRAM, json.dumps(sorted(KERNELS)), kind, str(models)]
     found = subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)
     assert found.returncode == 0, found.stderr
     compiled = json.loads(found.stdout)
     names = [name for name, *_ in compiled]
     assert set(names) == KERNELS
-    assert names.count("forward_layer") == 2  # a layer each
-    assert names.count("clip_and_step") == 2  # there and back
+    assert names.count("forward_layer") == 2  # one per layer
+    assert names.count("clip_and_step") == 2  # forward and reversed
     for name, shared, has_binary in compiled:
         assert has_binary, name
         assert shared <= SHARED_MEMORY, name

@@ -1,4 +1,4 @@
-"""Many models trained together: each as if alone, prepared when its turn comes, told of everything, and stopped as one."""
+"""Training many models together: equality with single training, preparation, hooks, interruption and resuming."""
 
 import itertools
 import weakref
@@ -37,7 +37,7 @@ SETTINGS: dict[str, Any] = {"hidden": 16, "learning_rate": 1e-2, "weight_decay":
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """Sums in one order, so that bits can be compared."""
+    """One thread gives a fixed order of sums, so that results are equal bit by bit."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -49,8 +49,8 @@ def three_at_once(one_thread: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "most_at_once", lambda _: 3)
 
 
-class Noted(SmallObjective):
-    """Notes the chunks it was trained in, as pairs of the first task and the number of tasks, and their losses."""
+class Recorded(SmallObjective):
+    """Record the chunks as pairs of the first step and the number of steps, and their losses."""
 
     def __init__(self, round_size: int | None = None, seed: int = 0) -> None:
         super().__init__("cpu", round_size, seed)
@@ -63,7 +63,7 @@ class Noted(SmallObjective):
 
 
 class Diary(Hook):
-    """Writes what it is told into a diary that hooks share."""
+    """Append all calls to a list that several hooks share."""
 
     def __init__(self, diary: list[tuple[str, str, int]]) -> None:
         self.diary = diary
@@ -79,19 +79,19 @@ class Diary(Hook):
 
 
 class StopAt(Hook):
-    """Breaks training off at this many tasks."""
+    """Raise an exception after this many steps."""
 
-    def __init__(self, tasks: int, error: type[Exception] = TrainingInterrupted) -> None:
-        self.tasks, self.error = tasks, error
+    def __init__(self, steps: int, error: type[Exception] = TrainingInterrupted) -> None:
+        self.steps, self.error = steps, error
 
     def on_chunk(self, training: Training) -> None:
-        if training.steps_done == self.tasks:
+        if training.steps_done == self.steps:
             raise self.error(f"{training.stage} was stopped")
 
 
-# -- each as if alone ---------------------------------------------------------------------------------------------------
+# -- equality with single training -------------------------------------------------------------------------------------
 
-# Schedules and ends of all kinds: (tasks, stop after, size of a round), more than are trained at once.
+# (n_steps, stop_after, round_size); more runs than are trained at once.
 PLANS = [(30, None, None), (250, None, 7), (250, 40, None), (99, 500, 30), (150, 101, None), (1, None, None), (101, 100, 9)]
 
 
@@ -99,7 +99,7 @@ def small_runs() -> list[Run]:
     schedules = itertools.cycle(["cosine", "constant", "halve every 20"])
     return [
         Run(
-            Noted(round_size, seed),
+            Recorded(round_size, seed),
             Optimisation(n_steps, 0.01 * (seed + 1), schedule, weight_decay=0.01, clip_norm=0.05),
             stop_after=stop_after,
         )
@@ -119,20 +119,20 @@ def assert_as_alone(together: list[Training], equal: Callable[[torch.Tensor, tor
         assert found.steps_done == alone.steps_done == min(n_steps, stop_after or n_steps)
         for ours, theirs in zip(found.objective.parameters, run.objective.parameters, strict=True):
             equal(ours.detach(), theirs.detach())
-        # Chunks are cut otherwise, but the mean over all tasks is the same.
+        # The chunks differ, but the mean over all steps is the same.
         (mean,), (expected,) = found.loss_curve(most=1), alone.loss_curve(most=1)
         assert mean == {"steps": found.steps_done, "loss": pytest.approx(expected["loss"], rel=1e-12)}
 
 
 @pytest.mark.usefixtures("three_at_once")
-def test_models_trained_together_end_with_the_bits_they_would_have_alone() -> None:
+def test_models_trained_together_equal_models_trained_alone() -> None:
     together = train_small_runs()
     assert torch.get_num_threads() == 1
     assert_as_alone(together, lambda ours, theirs: torch.testing.assert_close(ours, theirs, rtol=0, atol=0))
 
 
-def test_models_trained_on_several_threads_end_where_they_would_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "HEAVY", 0)  # worth a thread of its own
+def test_models_trained_on_several_threads_agree_with_models_trained_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "HEAVY", 0)  # every model gets its own thread
     threads = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
@@ -144,7 +144,7 @@ def test_models_trained_on_several_threads_end_where_they_would_alone(monkeypatc
 
 
 @pytest.mark.usefixtures("three_at_once")
-def test_fitting_and_adapting_together_is_fitting_and_adapting(small_world: ZeroShotDataset) -> None:
+def test_fitting_and_adapting_together_equals_fit_and_adapt(small_world: ZeroShotDataset) -> None:
     images = small_world.train.X, small_world.train.y, small_world.classes
     plans = [({"n_steps": 150}, None), ({"n_steps": 120, "similarity": "dot"}, 60), ({"n_steps": 250, "episodic": False}, None)]
     models = [CVC(**SETTINGS, **settings) for settings, _ in plans]
@@ -167,11 +167,11 @@ def test_fitting_and_adapting_together_is_fitting_and_adapting(small_world: Zero
         assert losses[0] == pytest.approx(losses[1], rel=1e-12)
 
 
-# -- prepared and finished ------------------------------------------------------------------------------------------------
+# -- preparation and finish --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("room", [1, 2, 3, 9])
-def test_a_run_is_prepared_when_its_turn_comes_and_finished_once(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_prepared_late_and_finished_once(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "most_at_once", lambda _: room)
     prepared: list[Run] = []
     finished: list[Training] = []
@@ -179,7 +179,7 @@ def test_a_run_is_prepared_when_its_turn_comes_and_finished_once(room: int, monk
 
     def prepare(number: int) -> Run:
         waiting.append(len(prepared) - len(finished))
-        prepared.append(Run(Noted(seed=number), Optimisation(5 + number, 0.01), stage=str(number), finish=finished.append))
+        prepared.append(Run(Recorded(seed=number), Optimisation(5 + number, 0.01), stage=str(number), finish=finished.append))
         return prepared[-1]
 
     train_together((lambda number=number: prepare(number)) for number in range(7))
@@ -190,62 +190,62 @@ def test_a_run_is_prepared_when_its_turn_comes_and_finished_once(room: int, monk
 
 
 @pytest.mark.parametrize("room", [1, 2, 3])
-def test_what_a_run_holds_in_memory_is_let_go_after_its_end(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_a_run_is_freed_after_its_end(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "most_at_once", lambda _: room)
-    alive: weakref.WeakSet[Noted] = weakref.WeakSet()
+    alive: weakref.WeakSet[Recorded] = weakref.WeakSet()
     most = []
 
     def prepare(number: int) -> Run:
-        objective = Noted(seed=number)
+        objective = Recorded(seed=number)
         alive.add(objective)
         most.append(len(alive))
         return Run(objective, Optimisation(3, 0.01))
 
     train_together((lambda number=number: prepare(number)) for number in range(9))
-    assert len(alive) == 0  # at once, not when the garbage collector comes by
+    assert len(alive) == 0  # immediately, without the garbage collector
     assert max(most) <= room
 
 
-def test_no_models_are_no_trouble() -> None:
+def test_training_no_models() -> None:
     train_together([])
 
 
-def test_a_run_that_breaks_off_is_not_finished() -> None:
+def test_interrupted_run_is_not_finished() -> None:
     finished: list[Training] = []
     with pytest.raises(TrainingInterrupted):
-        train(Run(Noted(), Optimisation(20, 0.01), [StopAt(20)], finish=finished.append))
+        train(Run(Recorded(), Optimisation(20, 0.01), [StopAt(20)], finish=finished.append))
     assert finished == []
 
 
-# -- chunks -------------------------------------------------------------------------------------------------------------
+# -- chunks ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("three_at_once")
-def test_no_chunk_is_too_long_or_reaches_across_a_round_and_none_is_left_out() -> None:
-    objectives = [Noted(70, 0), Noted(None, 1), Noted(45, 2)]
+def test_chunks_cover_all_steps_and_do_not_cross_rounds() -> None:
+    objectives = [Recorded(70, 0), Recorded(None, 1), Recorded(45, 2)]
     lengths = [350, 260, 333]
     train_together(
         lambda objective=objective, n=n: Run(objective, Optimisation(n, 0.01))
         for objective, n in zip(objectives, lengths, strict=True)
     )
     for objective, n_steps in zip(objectives, lengths, strict=True):
-        tasks = [first + k for first, size in objective.chunks for k in range(size)]
-        assert tasks == list(range(n_steps))
+        steps = [first + k for first, size in objective.chunks for k in range(size)]
+        assert steps == list(range(n_steps))
         for first, size in objective.chunks:
             assert 1 <= size <= CHUNK
             if objective.round_size is not None:
                 assert first // objective.round_size == (first + size - 1) // objective.round_size
 
 
-def test_a_round_longer_than_a_chunk_is_cut_into_chunks() -> None:
-    objective = Noted(CHUNK + CHUNK // 2)
+def test_long_round_is_split_into_chunks() -> None:
+    objective = Recorded(CHUNK + CHUNK // 2)
     train(Run(objective, Optimisation(4 * CHUNK, 0.01)))
     sizes = [size for _, size in objective.chunks]
     assert sizes == [CHUNK, CHUNK // 2, CHUNK, CHUNK // 2, CHUNK]
 
 
 class Before(Hook):
-    """Notes how many tasks were done before each chunk."""
+    """Record the number of steps before each chunk."""
 
     def __init__(self) -> None:
         self.before: list[int] = []
@@ -255,23 +255,23 @@ class Before(Hook):
         assert training.losses[-1] == (training.steps_done, training.objective.losses[-1])
 
 
-def test_hooks_and_objective_know_the_last_chunk() -> None:
-    objective, hook = Noted(70), Before()
+def test_hooks_and_objective_get_the_last_chunk() -> None:
+    objective, hook = Recorded(70), Before()
     train(Run(objective, Optimisation(250, 0.01), [hook]))
     assert hook.before == [first for first, _ in objective.chunks] == [0, 70, 140, 210]
 
 
 def under_way(losses: list[tuple[int, float]]) -> Training:
-    run = Run(Noted(), Optimisation(10**6, 0.01))
+    run = Run(Recorded(), Optimisation(10**6, 0.01))
     training = Training(run, loop.engine_for([run.objective], [run.optimisation]), 0)
     training.losses = losses
     return training
 
 
-def test_a_loss_curve_weighs_chunks_by_their_size() -> None:
+def test_loss_curve_weights_chunks_by_size() -> None:
     training = under_way([(100, 1.0), (130, 5.0), (230, 2.0), (240, 7.0)])
     assert training.loss_curve(most=4) == [
-        {"steps": tasks, "loss": loss} for tasks, loss in [(100, 1.0), (130, 5.0), (230, 2.0), (240, 7.0)]
+        {"steps": steps, "loss": loss} for steps, loss in [(100, 1.0), (130, 5.0), (230, 2.0), (240, 7.0)]
     ]
     assert training.loss_curve(most=2) == [
         {"steps": 130, "loss": pytest.approx((100 * 1.0 + 30 * 5.0) / 130)},
@@ -282,38 +282,38 @@ def test_a_loss_curve_weighs_chunks_by_their_size() -> None:
 
 @settings(deadline=None, max_examples=50, derandomize=True)
 @given(chunks=st.lists(st.tuples(st.integers(1, 50), st.floats(0, 100)), min_size=1, max_size=30), most=st.integers(1, 40))
-def test_a_loss_curve_of_any_length_keeps_the_mean_over_all_tasks(chunks: list[tuple[int, float]], most: int) -> None:
+def test_loss_curve_preserves_the_mean_over_all_steps(chunks: list[tuple[int, float]], most: int) -> None:
     sizes, losses = zip(*chunks, strict=True)
-    by_task = np.repeat(losses, sizes)
+    by_step = np.repeat(losses, sizes)
     curve = under_way(list(zip(itertools.accumulate(sizes), losses, strict=True))).loss_curve(most)
     assert len(curve) <= most
-    assert curve[-1]["steps"] == len(by_task)
+    assert curve[-1]["steps"] == len(by_step)
     for before, point in zip([0, *(point["steps"] for point in curve)], curve, strict=False):
-        assert point["loss"] == pytest.approx(by_task[before : point["steps"]].mean(), rel=1e-9, abs=1e-9)
+        assert point["loss"] == pytest.approx(by_step[before : point["steps"]].mean(), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.usefixtures("three_at_once")
-def test_a_model_that_diverges_is_said_to_beside_others() -> None:
+def test_divergence_of_one_of_several_models_raises() -> None:
     wild = Optimisation(200, 1e300)
     with pytest.raises(SightUnseenError, match="training diverged"):
         train_together(
-            lambda seed=seed, how=how: Run(Noted(seed=seed), how) for seed, how in enumerate([Optimisation(200, 0.01), wild])
+            lambda seed=seed, how=how: Run(Recorded(seed=seed), how) for seed, how in enumerate([Optimisation(200, 0.01), wild])
         )
 
 
-# -- stopping and going on ------------------------------------------------------------------------------------------------
+# -- stopping and resuming ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("three_at_once")
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_every_model_is_told_before_an_interruption_is_raised(which: int) -> None:
+def test_hooks_of_all_models_run_before_an_interruption_is_raised(which: int) -> None:
     diary: list[tuple[str, str, int]] = []
     stages = ["first", "second", "third"]
     hooks = [[Diary(diary)] for _ in stages]
     hooks[which].insert(0, StopAt(2 * CHUNK))
     with pytest.raises(TrainingInterrupted, match=f"{stages[which]} was stopped"):
         train_together(
-            lambda stage=stage, told=told: Run(Noted(), Optimisation(5 * CHUNK, 0.01), told, stage)
+            lambda stage=stage, told=told: Run(Recorded(), Optimisation(5 * CHUNK, 0.01), told, stage)
             for stage, told in zip(stages, hooks, strict=True)
         )
     events = [("start", 0), ("chunk", CHUNK), ("chunk", 2 * CHUNK), ("end", 2 * CHUNK)]
@@ -321,21 +321,21 @@ def test_every_model_is_told_before_an_interruption_is_raised(which: int) -> Non
 
 
 @pytest.mark.usefixtures("three_at_once")
-def test_any_other_error_is_raised_at_once_and_every_model_is_told_of_the_end() -> None:
+def test_other_errors_are_raised_immediately_after_on_end_of_all_models() -> None:
     diary: list[tuple[str, str, int]] = []
     with pytest.raises(ZeroDivisionError):
         train_together(
-            lambda stage=stage, told=told: Run(Noted(), Optimisation(2 * CHUNK, 0.01), told, stage)
+            lambda stage=stage, told=told: Run(Recorded(), Optimisation(2 * CHUNK, 0.01), told, stage)
             for stage, told in [("a", [StopAt(CHUNK, ZeroDivisionError), Diary(diary)]), ("b", [Diary(diary)])]
         )
     assert diary == [("a", "start", 0), ("b", "start", 0), ("a", "end", CHUNK), ("b", "end", CHUNK)]
 
 
 @pytest.mark.usefixtures("three_at_once")
-def test_a_model_at_its_end_is_no_longer_told_of_chunks() -> None:
+def test_hooks_of_a_finished_model_are_not_called() -> None:
     diary: list[tuple[str, str, int]] = []
     train_together(
-        lambda stage=stage, n=n: Run(Noted(), Optimisation(2 * CHUNK, 0.01), [Diary(diary)], stage, stop_after=n)
+        lambda stage=stage, n=n: Run(Recorded(), Optimisation(2 * CHUNK, 0.01), [Diary(diary)], stage, stop_after=n)
         for stage, n in [("short", 30), ("long", None)]
     )
     assert [done for stage, event, done in diary if (stage, event) == ("short", "chunk")] == [30]
@@ -343,7 +343,7 @@ def test_a_model_at_its_end_is_no_longer_told_of_chunks() -> None:
     assert diary[-2:] == [("short", "end", 30), ("long", "end", 2 * CHUNK)]
 
 
-LENGTHS = {"one": 350, "two": 420, "three": 260, "four": 150}  # a fourth that must wait
+LENGTHS = {"one": 350, "two": 420, "three": 260, "four": 150}  # the fourth is trained after the others
 
 
 def fit_all(data: ZeroShotDataset, folder: Path | None = None, stop_asked: Callable[[], bool] = lambda: False) -> list[CVC]:
@@ -358,7 +358,7 @@ def fit_all(data: ZeroShotDataset, folder: Path | None = None, stop_asked: Calla
 
 @pytest.fixture(scope="module")
 def whole(small_world: ZeroShotDataset) -> list[CVC]:
-    """All of them, never stopped."""
+    """All models, trained without interruption."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
@@ -376,7 +376,7 @@ def assert_same_models(found: list[CVC], expected: list[CVC]) -> None:
 
 
 class After:
-    """Says yes from the n-th time it is asked on."""
+    """Return True from the n-th call on."""
 
     def __init__(self, n: int) -> None:
         self.left = n
@@ -390,7 +390,7 @@ def kept(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.iterdir())
 
 
-# Asked of three models after 100, 200 and 260 tasks, of two after 350 and once after 420; then of the fourth.
+# Called for three models after 100, 200 and 260 steps, for two after 350 and once after 420; then for the fourth.
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
@@ -402,7 +402,7 @@ def kept(folder: Path) -> list[str]:
     ],
 )
 @pytest.mark.usefixtures("three_at_once")
-def test_models_stopped_together_go_on_as_if_never_stopped(
+def test_resumed_models_equal_uninterrupted_models(
     asked: int, expected: list[str], whole: list[CVC], small_world: ZeroShotDataset, tmp_path: Path
 ) -> None:
     with pytest.raises(TrainingInterrupted):
@@ -412,7 +412,7 @@ def test_models_stopped_together_go_on_as_if_never_stopped(
 
 
 @pytest.mark.usefixtures("three_at_once")
-def test_a_model_whose_checkpoint_is_lost_begins_anew_beside_those_that_go_on(
+def test_model_without_checkpoint_restarts_while_others_resume(
     whole: list[CVC], small_world: ZeroShotDataset, tmp_path: Path
 ) -> None:
     with pytest.raises(TrainingInterrupted):
@@ -423,8 +423,10 @@ def test_a_model_whose_checkpoint_is_lost_begins_anew_beside_those_that_go_on(
 
 
 @pytest.mark.usefixtures("three_at_once")
-def test_models_stopped_after_every_chunk_get_there_too(whole: list[CVC], small_world: ZeroShotDataset, tmp_path: Path) -> None:
-    # After 100, 200, 260, 350 tasks of the first three, and 100 of the fourth.
+def test_models_stopped_after_every_chunk_equal_uninterrupted_models(
+    whole: list[CVC], small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
+    # After 100, 200, 260 and 350 steps of the first three models, and 100 of the fourth.
     for _ in range(5):
         with pytest.raises(TrainingInterrupted):
             fit_all(small_world, tmp_path, lambda: True)

@@ -1,41 +1,50 @@
-"""Checks of the feature values, in one pass over them."""
+"""Checks of the feature values, in a single pass."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sightunseen.core.dataset import Features, Rows, ZeroShotDataset
+from sightunseen.core.dataset import Rows, ZeroShotDataset
 from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding
 
-BLOCK = 4096
-TOLERATED_DUPLICATES = 0.01  # of the test images; stray copies are a blemish, more is a leak
+BLOCK = 4096  # rows read at a time
+TOLERATED_DUPLICATES = 0.01  # fraction of the test images up to which copies of training images are only a warning
 
 
 def check_features(data: ZeroShotDataset) -> list[Finding]:
-    """NaN, empty images, constant features, and copies of training images among the test images."""
+    """Check the features: NaN, all-zero images, constant features, and copies of training images in the test set.
+
+    Parameters
+    ----------
+    data : ZeroShotDataset
+        The data set.
+
+    Returns
+    -------
+    list of Finding
+        One finding per check.
+    """
     content = _scan(data)
     return [_finite(content), _empty_images(content), _constant_features(content, data), _duplicates(content, data)]
 
 
 @dataclass(frozen=True)
 class _Content:
-    """What one pass over the features finds."""
+    """Result of one pass over the features."""
 
-    bad_rows: Rows  # with NaN or infinity
+    bad_rows: Rows  # rows with NaN or infinite features
     zero_rows: Rows
     constant_columns: int
-    digests: list[bytes]  # one an image
+    digests: list[bytes]  # one per image
 
 
 def _scan(data: ZeroShotDataset) -> _Content:
     bad, zero, digests = [], [], []
     low = np.full(data.features.shape[1], np.inf)
     high = -low
-    for start, block in _blocks(data.features):
+    for start in range(0, len(data.features), BLOCK):
+        block = np.asarray(data.features[start : start + BLOCK])
         bad.append(start + np.flatnonzero(~np.isfinite(block).all(axis=1)))
         zero.append(start + np.flatnonzero(~block.any(axis=1)))
         low, high = np.fmin(low, np.fmin.reduce(block)), np.fmax(high, np.fmax.reduce(block))
@@ -44,23 +53,18 @@ def _scan(data: ZeroShotDataset) -> _Content:
     return _Content(np.concatenate([*bad, empty]), np.concatenate([*zero, empty]), int((low == high).sum()), digests)
 
 
-def _blocks(features: Features) -> Iterator[tuple[int, NDArray[Any]]]:
-    for start in range(0, len(features), BLOCK):
-        yield start, np.asarray(features[start : start + BLOCK])
-
-
 def _finite(content: _Content) -> Finding:
     if not len(content.bad_rows):
         return Finding("finite-features", PASS, "no feature is NaN or infinite.")
     what = f"images with NaN or infinite features: {len(content.bad_rows)} (first: row {content.bad_rows[0]})."
-    return Finding("finite-features", FAIL, what, "One of them spoils every weight.", "Extract them again, or drop them.")
+    return Finding("finite-features", FAIL, what, "A single one makes all weights NaN.", "Extract them again, or drop them.")
 
 
 def _empty_images(content: _Content) -> Finding:
     if not len(content.zero_rows):
         return Finding("empty-images", PASS, "no image has all-zero features.")
     what = f"images with all-zero features: {len(content.zero_rows)} (first: row {content.zero_rows[0]})."
-    return Finding("empty-images", WARN, what, "They were probably not extracted.", "Extract them again.")
+    return Finding("empty-images", WARN, what, "Their extraction probably failed.", "Extract them again.")
 
 
 def _constant_features(content: _Content, data: ZeroShotDataset) -> Finding:
@@ -68,17 +72,17 @@ def _constant_features(content: _Content, data: ZeroShotDataset) -> Finding:
     if not content.constant_columns:
         return Finding("constant-features", PASS, f"all {size} features vary.")
     what = f"{content.constant_columns} of {size} features are the same for every image."
-    return Finding("constant-features", WARN, what, "They carry nothing.", "Harmless; many hint at a broken extraction.")
+    return Finding("constant-features", WARN, what, "They carry no information.", "Harmless; many suggest a faulty extraction.")
 
 
 def _duplicates(content: _Content, data: ZeroShotDataset) -> Finding:
     train = {content.digests[row] for row in data.train_rows}
     test = np.concatenate([data.test_seen_rows, data.test_unseen_rows])
-    twice = set(data.train_rows.tolist())  # the same image on both sides is an overlap, not a copy
-    copies = [int(row) for row in test if content.digests[row] in train and int(row) not in twice]
+    training = set(data.train_rows.tolist())  # an image in both splits is reported by split-overlap
+    copies = [int(row) for row in test if content.digests[row] in train and int(row) not in training]
     if not copies:
         return Finding("identical-images", PASS, "no test image has the features of a training image.")
     what = f"test images with exactly the features of a training image: {len(copies)} (first: row {copies[0]})."
-    why = "A copy of a training image is easy to get right, or was labelled twice."
+    why = "A copy of a training image is easy to classify, or has two labels."
     level = FAIL if len(copies) > TOLERATED_DUPLICATES * len(test) else WARN
-    return Finding("identical-images", level, what, why, "Take the copies out of the training images.")
+    return Finding("identical-images", level, what, why, "Remove the copies from the training images.")

@@ -1,4 +1,4 @@
-"""Checks of benchmark files that come before a data set can be made of them."""
+"""Checks of benchmark files, before a data set is built from them."""
 
 import numpy as np
 
@@ -7,7 +7,18 @@ from sightunseen.data.gbu import PARTS, GBUFiles
 
 
 def check_files(files: GBUFiles) -> list[Finding]:
-    """Sizes, labels and indices."""
+    """Check the files of a benchmark folder: sizes, labels and split indices.
+
+    Parameters
+    ----------
+    files : GBUFiles
+        Result of :func:`~sightunseen.data.gbu.read_gbu`.
+
+    Returns
+    -------
+    list of Finding
+        One finding per check.
+    """
     return [_sizes(files), _labels_in_range(files), _indices_in_range(files)]
 
 
@@ -17,12 +28,12 @@ def _sizes(files: GBUFiles) -> Finding:
     listed = sum(len(files.splits.get(part, ())) for part in PARTS)
     if n != m or largest > n:
         what = f"{n} feature columns, {m} labels, {listed} images in the splits with indices up to {largest}."
-        why = "Features, labels and splits of different data sets put labels on the wrong images."
+        why = "With files of different data sets, images get wrong labels."
         return Finding("sizes", FAIL, what, why, "Use feature and split files of the same data set and version.")
     unused = n - listed
-    what = f"{n} images with {files.features.shape[1]} features; {listed} stand in the splits."
+    what = f"{n} images with {files.features.shape[1]} features; {listed} are in the splits."
     if unused > 0:
-        return Finding("sizes", WARN, what, f"{unused} images are used for nothing.", "Check that no split was cut short.")
+        return Finding("sizes", WARN, what, f"{unused} images are in no split.", "Check that no split is incomplete.")
     return Finding("sizes", PASS, what)
 
 
@@ -38,7 +49,7 @@ def _labels_in_range(files: GBUFiles) -> Finding:
     what = f"{outside} labels lie outside 1 to {n}: they run from {low} to {high}."
     off_by_one = low == 0 and high == n - 1
     remedy = "They count from zero: add one to every label." if off_by_one else "Use the feature file of this data set."
-    return Finding("labels-in-range", FAIL, what, "A label is a row of the class list; a wrong row is a wrong class.", remedy)
+    return Finding("labels-in-range", FAIL, what, "A label is a row of the class list, counted from one.", remedy)
 
 
 def _indices_in_range(files: GBUFiles) -> Finding:
@@ -49,4 +60,4 @@ def _indices_in_range(files: GBUFiles) -> Finding:
         return Finding("indices-in-range", PASS, f"all split indices lie within 1 to {n}.")
     what = "; ".join(f"{part}: {count} indices outside 1 to {n}" for part, count in bad.items()) + "."
     remedy = "If the indices count from zero, add one; else use the split file of this data set."
-    return Finding("indices-in-range", FAIL, what, "They point at no image.", remedy)
+    return Finding("indices-in-range", FAIL, what, "They refer to no image.", remedy)

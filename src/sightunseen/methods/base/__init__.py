@@ -1,1 +1,1 @@
-"""What every method is built from: the contract, and what a method can do."""
+"""Base classes of all methods: the estimator interface and its optional capabilities."""

@@ -1,4 +1,4 @@
-"""The contract of every method: a scikit-learn classifier that also knows classes it has no images of."""
+"""Base class of all methods: a scikit-learn classifier whose candidates may include classes without training images."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.blocks import row_blocks
 from sightunseen.core.calibration import Calibration, probabilities
 from sightunseen.core.checks import check_choice, check_number
@@ -24,22 +25,44 @@ from sightunseen.methods.base.feature_scaling import CENTRED, SCALINGS, FeatureS
 from sightunseen.methods.base.known_classes import KnownClasses
 from sightunseen.methods.base.serialisation import as_files, take_files
 
-Floats = NDArray[np.float32]
-
 
 class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
-    """Fit on images of seen classes and a class table; predict among any classes of the table.
+    """Abstract base class of zero-shot classifiers.
 
-    A method fills in ``fit`` (starting with :meth:`_begin_fit`) and :meth:`_scorer`, and, to be saved, :meth:`_arrays` and
-    :meth:`_take_arrays`. After ``fit``: ``classes_`` are all labels that can be predicted, sorted; ``seen_classes_`` those
-    with training images; ``table_`` the class table.
+    An estimator is fitted to images of seen classes and to a class table, and predicts among any classes of the table.
 
-    Every method has the setting ``seen_penalty``; one with ``feature_scaling`` meets its features already scaled, and one
-    with ``semantic_norm`` its class vectors. ``search_space`` are the values of its hyperparameters that are tried on
-    validation classes by default; ``version`` goes up when a change of the code changes its answers.
+    A subclass implements ``fit``, which starts with :meth:`_begin_fit`, and :meth:`_scorer`; for saving and loading it
+    implements :meth:`_arrays` and :meth:`_take_arrays`. All estimators have the hyperparameter ``seen_penalty``, the seen-class
+    bias γ of calibrated stacking (Chao et al., 2016), which is subtracted from the scores of seen classes. If the constructor
+    has a parameter ``feature_scaling`` or ``semantic_norm``, the base class scales features or class vectors accordingly.
+
+    Attributes
+    ----------
+    table_ : ClassTable
+        Class vectors of all classes that can be predicted.
+    classes_ : ndarray of shape (c,)
+        Labels of all classes that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (s,)
+        Labels of the classes with training images, sorted.
+    unseen_classes_ : ndarray of shape (c - s,)
+        Labels of the classes without training images, sorted.
+    n_features_in_ : int
+        Number of features (d).
+    scaling_ : FeatureScaling
+        Fitted feature scaling.
+    calibration_ : Calibration or None
+        Softmax temperature and rejection threshold, if the model is calibrated.
+    record_ : RunRecord or None
+        Record of the run that produced the model.
+
+    Notes
+    -----
+    The class attribute ``search_space`` maps hyperparameters to the values that are compared on validation classes by default.
+    ``quick`` is whether a fit takes seconds, so that they are compared on several class folds. ``version`` is increased whenever a change of the code changes predictions.
     """
 
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    quick: ClassVar[bool] = True
     version: ClassVar[int] = 1
 
     seen_penalty: float = 0.0
@@ -48,21 +71,27 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
 
     @abstractmethod
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
-        """The function from checked and scaled features (n, d) to scores (n, c) for these classes, before any penalty.
+        """Return a function from scaled features (n, d) to scores (n, c) for these classes, before calibrated stacking.
 
-        What depends on the classes alone is prepared here, once for all images.
+        Computations that depend only on the classes belong here, since they are done once for all images.
         """
 
     @abstractmethod
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """What was learned, by name."""
+        """Return the learned arrays by name, for saving."""
 
     @abstractmethod
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Become the model that :meth:`_arrays` came from."""
+        """Restore the learned state from the result of :meth:`_arrays`."""
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant; ``fit`` does so first."""
+        """Validate the hyperparameters; ``fit`` calls this first.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter has a wrong type or value.
+        """
         check_number("seen_penalty", self.seen_penalty)
         if "feature_scaling" in self._get_param_names():
             check_choice("feature_scaling", self.feature_scaling, SCALINGS)
@@ -73,43 +102,115 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
 
     @property
     def temperature_(self) -> float:
-        """What scores are divided by to give probabilities; 1 where ``calibration_`` is None."""
+        """Softmax temperature: the divisor of the scores in ``predict_proba``; 1 if the model is not calibrated."""
         return 1.0 if self.calibration_ is None else self.calibration_.temperature
 
     def predict(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Labels:
-        """The best class of each image: (n, d) -> (n,) labels.
+        """Predict the class of each image.
 
-        ``candidates`` are labels, or one of the words ``all`` (default, GZSL), ``unseen`` (ZSL) and ``seen``.
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the images.
+        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
+            Classes to choose from. ``"all"`` (the same as None) is generalized zero-shot learning, ``"unseen"`` conventional
+            zero-shot learning.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Predicted labels.
+
+        Raises
+        ------
+        DataError
+            If the features are invalid or a candidate is unknown.
         """
         labels = self.candidates(candidates)
         best = [scores.argmax(axis=1) for scores in self._score_blocks(X, labels)]
         return np.asarray(labels[np.concatenate(best)])
 
     def decision_function(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
-        """Scores (n, c), one column a candidate; (n,) for a model of two classes without ``candidates``, as in scikit-learn."""
+        """Compute the scores of the candidates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the images.
+        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
+            Candidate classes, as for :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+            One column per candidate. Without ``candidates``, a model of two classes returns the difference of their scores, of
+            shape (n,), as scikit-learn requires.
+
+        Raises
+        ------
+        DataError
+            If the features are invalid or a candidate is unknown.
+        """
         labels = self.candidates(candidates)
         scores = np.concatenate(list(self._score_blocks(X, labels)))
         return scores[:, 1] - scores[:, 0] if candidates is None and len(labels) == 2 else scores
 
     def scorer(self, candidates: ArrayLike | str | None = None) -> Callable[[ArrayLike], Floats]:
-        """The function from images (n, d) to scores (n, c) of candidates that are asked about again and again.
+        """Return a function that scores images for fixed candidates, for repeated use.
 
-        What depends on them alone is done once, here; a change of the model's classes does not reach it.
+        Computations that depend only on the candidates are done once. Later changes of the model's classes have no effect on
+        the returned function.
+
+        Parameters
+        ----------
+        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
+            Candidate classes, as for :meth:`predict`.
+
+        Returns
+        -------
+        callable
+            Function from features of shape (n, d) to scores of shape (n, c).
         """
         labels = self.candidates(candidates)
         scorer = self._scorer(labels)
         return lambda X: np.concatenate(list(self._score_blocks(X, labels, scorer)))
 
     def predict_proba(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
-        """Probabilities (n, c): softmax of the scores over the candidates (Eq. 2), divided by the calibrated temperature."""
+        """Compute class probabilities: the softmax of the scores divided by the temperature (Eq. 2).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the images.
+        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
+            Candidate classes, as for :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+            Probabilities; every row sums to one.
+        """
         labels = self.candidates(candidates)
         return np.concatenate([probabilities(scores, self.temperature_) for scores in self._score_blocks(X, labels)])
 
     def is_none(self, scores: Floats, labels: Labels) -> NDArray[np.bool_]:
-        """Whether images fit none of these classes, (n,), by their scores for them, (n, c); never without a calibration."""
+        """Open-set rejection: decide which images belong to none of the candidates.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n, c)
+            Scores of the candidates.
+        labels : ndarray of shape (c,)
+            Labels of the candidates.
+
+        Returns
+        -------
+        ndarray of bool of shape (n,)
+            Whether the image is rejected; all False if the model is not calibrated.
+        """
         if self.calibration_ is None:
             return np.zeros(len(scores), dtype=bool)
-        # A penalty that all candidates have says nothing about how well they fit.
+        # If all candidates are seen classes, their common bias is undone before the comparison with the threshold.
         penalty = self.seen_penalty if np.isin(labels, self.seen_classes_).all() else 0.0
         return self.calibration_.is_none(scores + penalty)
 
@@ -119,31 +220,78 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
         y: ArrayLike,
         candidates: ArrayLike | str | None = None,
     ) -> float:
-        """Per-class accuracy: every class counts the same."""
+        """Compute the per-class top-1 accuracy: the mean of the accuracies of all classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the images.
+        y : array-like of shape (n,)
+            True labels.
+        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
+            Candidate classes, as for :meth:`predict`.
+
+        Returns
+        -------
+        float
+            Accuracy between 0 and 1.
+        """
         return per_class_accuracy(y, self.predict(X, candidates))
 
     def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
-        """Images (n, k) and classes (c, k) as points of the one space in which the method compares them.
+        """Embed images and classes in the joint embedding space in which the method compares them.
 
-        ``labels`` are those of the classes, or a word as for ``predict``. What compares otherwise refuses.
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the images.
+        labels : array-like of labels, "all", "seen", "unseen" or None
+            Classes to embed, as the candidates of :meth:`predict`.
+
+        Returns
+        -------
+        images : ndarray of shape (n, k)
+            Embedded images.
+        classes : ndarray of shape (c, k)
+            Embedded classes.
+
+        Raises
+        ------
+        SettingsError
+            If the method has no joint embedding space.
         """
         raise SettingsError(f"{type(self).__name__} has no joint embedding space of images and classes.")
 
     def to_linear(self, candidates: ArrayLike | str | None = None) -> Linear:
-        """The scores of these classes, ``candidates`` as for ``predict``, as one linear map of the features in plain numpy.
+        """Convert the model to a linear classifier in plain numpy for fixed candidates.
 
-        The penalty on seen classes is part of the bias. What scores otherwise refuses.
+        The seen-class bias of calibrated stacking is included in the intercepts.
+
+        Parameters
+        ----------
+        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
+            Candidate classes, as for :meth:`predict`.
+
+        Returns
+        -------
+        Linear
+            Weights and intercepts of the candidates.
+
+        Raises
+        ------
+        SettingsError
+            If the scores are not a linear function of the features.
         """
-        labels, made_of = self.candidates(candidates), self.classifier_map()
+        labels, to_classifiers = self.candidates(candidates), self.classifier_map()
         if self.scaling_.kind == "range":
             raise SettingsError(
-                "feature_scaling='range' cuts features off at 0 and 1, which no linear map does. Train with another one, or "
-                "export the model as ONNX."
+                "feature_scaling='range' cuts features off at 0 and 1, which is not linear. Train with another scaling, "
+                "or export the model as ONNX."
             )
-        places = self.seen_indices(labels)
-        weights, bias = made_of(self._vectors_of(labels), places)
-        bias -= (self.seen_penalty * (places >= 0)).astype(np.float32)
-        normalise = made_of.similarity == "cosine" or self.scaling_.kind in ("unit", *CENTRED)
+        indices = self.seen_indices(labels)
+        weights, bias = to_classifiers(self._vectors_of(labels), indices)
+        bias -= (self.seen_penalty * (indices >= 0)).astype(np.float32)
+        normalise = to_classifiers.similarity == "cosine" or self.scaling_.kind in ("unit", *CENTRED)
         if self.scaling_.kind in CENTRED:
             assert self.scaling_.shift is not None
             bias -= weights @ self.scaling_.shift
@@ -151,10 +299,21 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
         return Linear(labels, weights, bias, normalise, self.scaling_.shift, self.scaling_.factor)
 
     def classifier_map(self) -> ClassifierMap:
-        """How linear classifiers of scaled features are made of scaled class vectors. What scores otherwise refuses."""
+        """Return the map from scaled class vectors to linear classifiers of scaled features.
+
+        Returns
+        -------
+        ClassifierMap
+            The map, for export.
+
+        Raises
+        ------
+        SettingsError
+            If the scores are not a linear function of the features.
+        """
         raise SettingsError(
             f"the scores of this {type(self).__name__} are not a linear function of the features, so it cannot be exported. "
-            "docs/methods.md names the methods that can."
+            "docs/methods.md lists the methods that can."
         )
 
     def _score_blocks(self, X: Any, labels: Labels, scorer: Callable[[Floats], Floats] | None = None) -> Iterator[Floats]:
@@ -166,19 +325,30 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
     # -- fitting -------------------------------------------------------------------------------------------------------
 
     def fit_sharing(self, shared: dict[str, Any], X: ArrayLike, y: ArrayLike, classes: ClassTable | None = None) -> Self:
-        """Fit like :meth:`fit`, and share statistics with other fits to the same images.
+        """Fit like :meth:`fit`, sharing statistics between models with different hyperparameters.
 
         Parameters
         ----------
-        shared : a dictionary that is passed to each of these fits, empty for the first one. A method whose fit begins with
-            the same statistics whatever some hyperparameters are keeps them there.
-        X, y, classes : as for ``fit``.
+        shared : dict
+            Cache, passed to all fits to the same images; empty at first. A method stores statistics there that do not depend
+            on all of its hyperparameters.
+        X : array-like of shape (n, d)
+            Features of the images.
+        y : array-like of shape (n,)
+            Labels of the images.
+        classes : ClassTable, default=None
+            Class vectors, as for ``fit``.
+
+        Returns
+        -------
+        self
+            The fitted model.
         """
         fitted: Self = self.fit(X, y, classes)
         return fitted
 
     def reference_panels(self) -> "dict[str, ZeroShotClassifier]":
-        """Estimators whose joint embedding is drawn beside this one's, by title; this one itself stands among them."""
+        """Return estimators, by title, whose joint embeddings are plotted next to that of this model, which is included."""
         return {type(self).__name__: self}
 
     def _begin_fit(
@@ -187,49 +357,68 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
         y: ArrayLike,
         classes: ClassTable | Mapping[Any, ArrayLike] | None,
     ) -> tuple[Floats, Labels]:
-        """Check settings and input, learn the class table; returns scaled features (n, d) and labels (n,)."""
+        """Validate hyperparameters and input and store the class table; return scaled features (n, d) and labels (n,)."""
         self.check_settings()
         features, labels = self._checked(X, y, reset=True)
         check_classification_targets(labels)
-        table = self._table_for(labels, classes)
-        self._forget()
-        self._learn_classes(table, np.unique(labels))
+        self._learn_classes(labels, classes)
         self.record_ = self.calibration_ = None
         self.scaling_ = FeatureScaling.learned(getattr(self, "feature_scaling", "none"), features)
         return self.scaling_(features), labels
 
     def _features(self, X: Any) -> Floats:
-        """Features as the method meets them, (n, d): checked, and scaled as in training."""
+        """Validate features (n, d) and scale them as in training."""
         return self.scaling_(self._checked(X))
 
     def _checked(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
-        """Features (n, d) in single precision, and labels where given, past scikit-learn's checks."""
+        """Validate features (n, d) and, if given, labels by scikit-learn; convert features to single precision."""
         try:
             return validate_data(self, X, y, reset=reset, dtype=np.float32)
         except ValueError as error:
             raise DataError(str(error)) from error
 
-    def _forget(self) -> None:
-        """Drop what an earlier fit learned, where a method keeps more than ``fit`` sets anew."""
-
     # -- saving --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path, record: RunRecord | None = None) -> None:
-        """Write the model folder ``path``; an earlier model of that name is replaced."""
+        """Save the model as a folder.
+
+        Parameters
+        ----------
+        path : str or Path
+            Model folder; an existing model there is replaced.
+        record : RunRecord, default=None
+            Record of the run; None: ``record_``.
+        """
         check_is_fitted(self)
         write_model(Path(path), as_files(self, record or self.record_))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a model folder written by :meth:`save`."""
+        """Load a model folder written by :meth:`save`.
+
+        Parameters
+        ----------
+        path : str or Path
+            Model folder.
+
+        Returns
+        -------
+        ZeroShotClassifier
+            The fitted model.
+
+        Raises
+        ------
+        ModelError
+            If the folder is missing, damaged, or contains a model of another method.
+        """
         files = read_model(Path(path))
         if files.method != cls.__name__:
-            raise ModelError(f"{path} holds a {files.method} model, not {cls.__name__}. Load it with {files.method}.load.")
+            raise ModelError(f"{path} contains a {files.method} model, not {cls.__name__}. Load it with {files.method}.load.")
         return cls.from_files(files)
 
     @classmethod
     def from_files(cls, files: ModelFiles) -> Self:
-        """The model of a folder already read."""
+        """Create a fitted model from the content of a model folder."""
         model = cls(**files.content["settings"])
         take_files(model, files)
         return model

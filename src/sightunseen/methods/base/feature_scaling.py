@@ -1,4 +1,4 @@
-"""Features as a method likes them: left alone, of unit length, standardised, within a range, centred; learned in training."""
+"""Feature scalings: L2 normalisation, standardisation, scaling to [0, 1], centring and the signed square root."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,42 +7,72 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.linear import signed_root
 
 SCALINGS = ("none", "unit", "standard", "range", "centred", "root")
 CENTRED = ("centred", "root")
 
-Floats = NDArray[np.float32]
-
 
 @dataclass(frozen=True)
 class FeatureScaling:
-    """``none``; ``unit``: every image of length one; ``standard``: every feature of mean 0 and deviation 1 over the training
-    images; ``range``: every feature from 0 to 1 over the training images, others cut off there; ``centred``: every image of
-    length one, then the mean of the training images subtracted; ``root``: the same of the features' square roots, with the
-    sign of what they are of, which evens out features that are large now and then.
+    """A fitted feature scaling; :meth:`learned` fits one to training features.
+
+    Parameters
+    ----------
+    kind : {"none", "unit", "standard", "range", "centred", "root"}
+        - ``"none"``: features unchanged.
+        - ``"unit"``: L2 normalisation of every image.
+        - ``"standard"``: every feature standardised to mean 0 and standard deviation 1 over the training images.
+        - ``"range"``: every feature scaled to [0, 1] over the training images; values outside are clipped.
+        - ``"centred"``: L2 normalisation, then centring: the mean of the training images is subtracted.
+        - ``"root"``: signed square root of the features, then L2 normalisation and centring. The square root damps features
+          with occasional large values.
+    shift : ndarray of shape (d,), default=None
+        Subtracted from the features, after the L2 normalisation if there is one.
+    factor : ndarray of shape (d,), default=None
+        Multiplier after the shift.
+
+    Examples
+    --------
+    >>> X = np.array([[3.0, 4.0], [0.0, 2.0]], dtype=np.float32)
+    >>> FeatureScaling.learned("unit", X)(X).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
 
     kind: str
-    shift: Floats | None = None  # (d,), subtracted first
-    factor: Floats | None = None  # (d,)
+    shift: Floats | None = None
+    factor: Floats | None = None
 
     @classmethod
     def learned(cls, kind: str, X: Floats) -> "FeatureScaling":
-        """The scaling of this kind for training features (n, d)."""
+        """Fit a scaling to training features.
+
+        Parameters
+        ----------
+        kind : str
+            One of ``SCALINGS``.
+        X : ndarray of shape (n, d)
+            Training features.
+
+        Returns
+        -------
+        FeatureScaling
+            The fitted scaling.
+        """
         if kind == "standard":
             return cls(kind, X.mean(axis=0, dtype=np.float64).astype(np.float32), _inverse(X.std(axis=0, dtype=np.float64)))
         if kind == "range":
             low = X.min(axis=0)
             return cls(kind, low, _inverse(X.max(axis=0) - low))
         if kind in CENTRED:
-            return cls(kind, _directions(kind, X).mean(axis=0, dtype=np.float64).astype(np.float32))
+            return cls(kind, _normalised(kind, X).mean(axis=0, dtype=np.float64).astype(np.float32))
         return cls(kind)
 
     def __call__(self, X: Floats) -> Floats:
-        """Scale (n, d) -> (n, d); the same array where nothing changes."""
+        """Scale features of shape (n, d); ``"none"`` returns the same array."""
         if self.kind in ("unit", *CENTRED):
-            X = _directions(self.kind, X)
+            X = _normalised(self.kind, X)
             return X if self.shift is None else np.asarray(X - self.shift)
         if self.shift is None or self.factor is None:
             return X
@@ -50,23 +80,23 @@ class FeatureScaling:
         return np.clip(scaled, 0, 1) if self.kind == "range" else np.asarray(scaled)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What was learned, by name."""
+        """Return the fitted arrays by name, for saving."""
         named = {"scaling.shift": self.shift, "scaling.factor": self.factor}
         return {name: array for name, array in named.items() if array is not None}
 
     @classmethod
     def of_arrays(cls, kind: str, arrays: Mapping[str, NDArray[Any]]) -> "FeatureScaling":
-        """The scaling that :meth:`arrays` came from."""
+        """Restore a scaling of this kind from the result of :meth:`arrays`."""
         return cls(kind, arrays.get("scaling.shift"), arrays.get("scaling.factor"))
 
 
-def _directions(kind: str, X: Floats) -> Floats:
-    """Images, or their roots, of length one."""
+def _normalised(kind: str, X: Floats) -> Floats:
+    """L2-normalise every image, after the signed square root if ``kind`` is ``"root"``."""
     if kind == "root":
         X = signed_root(X)
     return np.asarray(X * _inverse(np.linalg.norm(X, axis=1, keepdims=True)))
 
 
 def _inverse(size: NDArray[Any]) -> Floats:
-    """1 / size; a size of zero, of what never varies, stays as it is."""
+    """1 / size, or 1 where the size is zero."""
     return np.where(size > 0, 1 / np.where(size > 0, size, 1), 1).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Methods that the training loop learns: networks, a loss over tasks, and scores."""
+"""Base class of methods that are trained by gradient descent in the training loop."""
 
 import warnings
 from abc import abstractmethod
@@ -10,11 +10,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.errors import SettingsError
 from sightunseen.core.randomness import derive_seed
-from sightunseen.methods.base.classifier import Floats, ZeroShotClassifier
+from sightunseen.methods.base.classifier import ZeroShotClassifier
 from sightunseen.training import Hook, Objective, Optimisation, Run, Training, train
 from sightunseen.training.optimisation import MOMENTUM
 
@@ -22,12 +23,27 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 class GradientTrainedClassifier(ZeroShotClassifier):
-    """A method fills in :meth:`_make_networks`, :meth:`_objective` and :meth:`_score_images`.
+    """Abstract base class of gradient-trained methods.
 
-    It has the settings ``n_steps``, ``learning_rate``, ``seed`` and ``device``, and may have ``schedule``, ``weight_decay``,
-    ``clip_norm`` and ``momentum``; a task is whatever one step of its training looks at. After ``fit``: ``networks_`` by
-    name, ``n_steps_`` trained, ``losses_``, ``curve_`` (what hooks measured) and ``engine_``.
+    A subclass implements :meth:`_make_networks`, :meth:`_objective` and :meth:`_score_images`. It has the hyperparameters
+    ``n_steps``, ``learning_rate``, ``seed`` and ``device``, and optionally ``schedule``, ``weight_decay``, ``clip_norm`` and
+    ``momentum``; see :class:`~sightunseen.training.Optimisation`.
+
+    Attributes
+    ----------
+    networks_ : mapping of str to nn.Module
+        Trained networks by name.
+    n_steps_ : int
+        Number of gradient steps taken.
+    losses_ : list of dict
+        Training loss: points with ``steps`` and ``loss``.
+    curve_ : list of dict
+        Measurements of hooks during training.
+    engine_ : str
+        Name of the training engine.
     """
+
+    quick = False
 
     n_steps: int
     learning_rate: float
@@ -37,21 +53,21 @@ class GradientTrainedClassifier(ZeroShotClassifier):
 
     @abstractmethod
     def _make_networks(self, rng: torch.Generator) -> Mapping[str, nn.Module]:
-        """Untrained networks by name, their sizes taken from ``table_``, ``n_features_in_`` and the settings.
+        """Create untrained networks by name, sized by ``table_``, ``n_features_in_`` and the hyperparameters.
 
-        All randomness of the first weights comes from ``rng``; what else a network must remember is a buffer of it.
+        The initial weights are drawn from ``rng``. Other state of a network that must be saved is a buffer.
         """
 
     @abstractmethod
-    def _objective(self, X: Tensor, places: Tensor) -> Objective:
-        """The loss of ``networks_`` on features (n, d) whose classes stand at ``places`` (n,) of ``seen_classes_``."""
+    def _objective(self, X: Tensor, targets: Tensor) -> Objective:
+        """Create the objective for features (n, d) and targets (n,), the indices of their classes in ``seen_classes_``."""
 
     @abstractmethod
     def _score_images(self, X: Tensor, prepared: Any) -> Tensor:
-        """Scores (n, c) of features (n, d), with what :meth:`_prepare` made of the candidates."""
+        """Compute scores (n, c) of features (n, d) for candidates prepared by :meth:`_prepare`."""
 
     def _prepare(self, labels: Labels) -> Any:
-        """What of the scores depends on the candidates alone; their vectors (c, a), unless a method does more."""
+        """Compute what depends only on the candidates; by default their class vectors (c, a)."""
         return self._vectors_on_device(labels)
 
     def fit(
@@ -64,14 +80,34 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         stage: str = "training",
         stop_after: int | None = None,
     ) -> Self:
-        """Train.
+        """Fit the model to images of seen classes.
 
         Parameters
         ----------
-        X, y : (n, d) features and (n,) labels of the seen classes' images.
-        classes : the class table, or ``{label: vector}``, of seen and unseen classes; None means one-hot vectors.
-        hooks, stage : told how training goes, under this name.
-        stop_after : end after this many tasks of the schedule.
+        X : array-like of shape (n, d)
+            Features of the images.
+        y : array-like of shape (n,)
+            Labels of the images.
+        classes : ClassTable or mapping of label to vector, default=None
+            Class vectors of seen and unseen classes. None: one-hot vectors of the labels.
+        hooks : sequence of Hook, default=()
+            Callbacks of the training loop.
+        stage : str, default="training"
+            Name of the run in checkpoints and progress bars.
+        stop_after : int, default=None
+            Number of steps after which training ends, without changing the learning rate schedule. None: ``n_steps``.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter is invalid.
+        DataError
+            If features, labels or class vectors are invalid.
         """
         train(self.fitting(X, y, classes, hooks=hooks, stage=stage, stop_after=stop_after))
         return self
@@ -86,7 +122,15 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         stage: str = "training",
         stop_after: int | None = None,
     ) -> Run:
-        """What :meth:`fit` trains, ready to be trained; ``training.train_together`` takes many of them."""
+        """Prepare the training run of :meth:`fit`, for :func:`~sightunseen.training.train_together`.
+
+        Parameters are those of :meth:`fit`.
+
+        Returns
+        -------
+        Run
+            Run whose ``model`` is this model; it is fitted when the run has finished.
+        """
         images = self._begin_fit(X, y, classes)
         self._build(images[0])
         objective = self._objective(self._on_device(images[0]), self._indices(self.seen_classes_, images[1]))
@@ -100,22 +144,28 @@ class GradientTrainedClassifier(ZeroShotClassifier):
 
     @property
     def any_device(self) -> str:
-        """``device`` for training like this model where its GPU may be missing."""
+        """Value of ``device`` for training a similar model on a machine that may have no GPU."""
         return "auto" if self.device == "cuda" else self.device
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant; ``fit`` does so first."""
+        """Validate the hyperparameters; ``fit`` calls this first.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter has a wrong type or value, or the device is not available.
+        """
         super().check_settings()
         check_whole("seed", self.seed, 0)
         check_choice("device", self.device, DEVICES)
         if self.device == "cuda" and not torch.cuda.is_available():
-            raise SettingsError("device='cuda' was asked for but torch finds no GPU here. Use device='auto' or 'cpu'.")
-        self._optimisation()  # an Optimisation checks itself
+            raise SettingsError("device='cuda', but torch finds no GPU on this machine. Use device='auto' or 'cpu'.")
+        self._optimisation()  # validates its hyperparameters
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _after_fit(self, X: Floats, y: Labels) -> None:
-        """For a method that does more once training is over, with scaled features."""
+        """Finish the fit after training, given scaled features (n, d) and labels (n,)."""
 
     def _optimisation(self) -> Optimisation:
         return Optimisation(
@@ -128,8 +178,8 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         )
 
     def _build(self, X: Floats | None = None) -> None:
-        """Fresh networks; ``X`` are the training features, None where what was learned follows."""
-        # A model trained on a GPU also loads where there is none.
+        """Create untrained networks; ``X`` are the scaled training features, or None before loading weights."""
+        # A model trained on a GPU can be loaded on a machine without one.
         self._device = torch.device("cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu")
         rng = torch.Generator().manual_seed(derive_seed(self.seed, "first weights"))
         networks = self._make_networks(rng)
@@ -137,7 +187,7 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         self.n_steps_ = 0
 
     def _trained_parameters(self) -> list[nn.Parameter]:
-        """Every parameter of the networks, in order."""
+        """All trainable parameters of the networks, in order."""
         parameters = [parameter for network in self.networks_.values() for parameter in network.parameters()]
         return [parameter for parameter in parameters if parameter.requires_grad]
 
@@ -145,12 +195,12 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         self.losses_, self.curve_, self.engine_ = training.loss_curve(), training.curve, training.engine.name
 
     def _indices(self, labels: Labels, y: Labels) -> Tensor:
-        """The place of each y among the sorted labels, (n,)."""
+        """Indices (n,) of labels y in the sorted ``labels``."""
         return torch.as_tensor(np.searchsorted(labels, y), device=self._device)
 
     def _on_device(self, array: NDArray[Any]) -> Tensor:
         with warnings.catch_warnings():
-            # Shared, not copied. torch warns of memory it must not write to, such as a mapped file's; nothing here writes.
+            # The tensor shares the array's memory. torch warns if that is read-only (a mapped file); nothing writes to it.
             warnings.filterwarnings("ignore", message=".*not writable", category=UserWarning)
             return torch.as_tensor(np.asarray(array, dtype=np.float32), device=self._device)
 

@@ -1,4 +1,4 @@
-"""The classes a model knows: seen ones with images, others by their vectors alone; more can be added at any time."""
+"""The classes of a model: seen classes, which have training images, and unseen classes, which have only a class vector."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -15,7 +15,21 @@ from sightunseen.semantics.class_vectors import AttributeScaling, scale_vectors
 
 
 class KnownClasses(BaseEstimator):  # type: ignore[misc]
-    """A class table that can grow, the seen classes among it, and class vectors as a method meets them."""
+    """Base class that manages the class table of an estimator.
+
+    Attributes
+    ----------
+    table_ : ClassTable
+        Class vectors of all classes that can be predicted.
+    classes_ : ndarray of shape (c,)
+        Labels of all classes that can be predicted, sorted.
+    seen_classes_ : ndarray of shape (s,)
+        Labels of the classes with training images, sorted.
+    unseen_classes_ : ndarray of shape (c - s,)
+        Labels of the classes without training images, sorted.
+    attribute_scaling_ : AttributeScaling
+        Scaling of attributes with different units.
+    """
 
     table_: ClassTable
     classes_: Labels
@@ -24,11 +38,29 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
 
     @property
     def unseen_classes_(self) -> Labels:
-        """The labels that can be predicted but had no training images, sorted."""
+        """Labels of the classes without training images, sorted."""
         return np.setdiff1d(self.classes_, self.seen_classes_)
 
     def candidates(self, wanted: ArrayLike | str | None = None) -> Labels:
-        """The labels that ``wanted`` stands for; unknown or empty candidates are an error."""
+        """Resolve and validate candidate classes.
+
+        Parameters
+        ----------
+        wanted : array-like of labels, "all", "seen", "unseen" or None, default=None
+            Candidate classes; None means ``"all"``.
+
+        Returns
+        -------
+        ndarray of shape (c,)
+            Labels of the candidates.
+
+        Raises
+        ------
+        SettingsError
+            If ``wanted`` is an unknown word.
+        DataError
+            If there are no candidates, a label is repeated, or a label is not in the class table.
+        """
         check_is_fitted(self)
         words = {"all": self.classes_, "seen": self.seen_classes_, "unseen": self.unseen_classes_}
         wanted = "all" if wanted is None else wanted
@@ -38,20 +70,47 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
         if labels.size == 0:
             raise DataError(
                 f"there are no candidates to choose from ({wanted if isinstance(wanted, str) else 'an empty list'}). "
-                "Add classes with add_classes, or choose among 'all'."
+                "Add classes with add_classes, or use candidates='all'."
             )
         if labels.ndim != 1 or len(np.unique(labels)) != len(labels):
-            raise DataError("candidates must be a list of labels, each of them once.")
+            raise DataError(f"candidates must be a one-dimensional list of distinct labels; got shape {labels.shape}.")
         self.table_.rows_of(labels)
         return labels
 
     def seen_indices(self, labels: Labels) -> NDArray[np.int64]:
-        """The places of these classes among ``seen_classes_``, (c,); -1 for an unseen one."""
+        """Return the index of each class in ``seen_classes_``.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (c,)
+            Class labels.
+
+        Returns
+        -------
+        ndarray of shape (c,)
+            Indices; -1 for an unseen class.
+        """
         seen = np.isin(labels, self.seen_classes_)
         return np.where(seen, np.searchsorted(self.seen_classes_, labels), -1)
 
     def add_classes(self, classes: ClassTable | Mapping[Any, ArrayLike]) -> Self:
-        """Make more classes recognisable at once, from their vectors alone; nothing is retrained."""
+        """Add unseen classes by their class vectors, without retraining.
+
+        Parameters
+        ----------
+        classes : ClassTable or mapping of label to vector
+            The new classes.
+
+        Returns
+        -------
+        self
+            The model itself.
+
+        Raises
+        ------
+        DataError
+            If a class is already known, or a vector is not finite or has the wrong size.
+        """
         check_is_fitted(self)
         added = ClassTable.of(classes)
         _check_finite(added)
@@ -59,42 +118,60 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
         return self
 
     def remove_classes(self, labels: ArrayLike) -> Self:
-        """Take unseen classes out of those that can be predicted; nothing is retrained. A seen class stays."""
+        """Remove unseen classes, without retraining.
+
+        Parameters
+        ----------
+        labels : label or array-like of labels
+            Unseen classes to remove.
+
+        Returns
+        -------
+        self
+            The model itself.
+
+        Raises
+        ------
+        DataError
+            If a class is unknown or is a seen class.
+        """
         check_is_fitted(self)
         wanted = np.atleast_1d(labels).tolist()
         unknown = [label for label in wanted if label not in self.table_]
         if unknown:
             raise DataError(f"'{unknown[0]}' is not a class of the model, so it cannot be removed.")
-        if np.isin(wanted, self.seen_classes_).any():
-            seen = next(label for label in wanted if label in self.seen_classes_)
-            raise DataError(f"'{seen}' was trained on, so it cannot be removed. Leave it out of the candidates instead.")
+        seen = [label for label in wanted if label in self.seen_classes_]
+        if seen:
+            raise DataError(f"'{seen[0]}' was trained on, so it cannot be removed. Leave it out of the candidates instead.")
         self._know(self.table_.without(wanted))
         return self
 
-    def _table_for(self, labels: Labels, classes: ClassTable | Mapping[Any, ArrayLike] | None) -> ClassTable:
-        """The class table given to ``fit``, or one that only tells the classes of these images apart, (n,)."""
+    def _learn_classes(self, labels: Labels, classes: ClassTable | Mapping[Any, ArrayLike] | None) -> None:
+        """Store the class table and the seen classes; without a table, use one-hot vectors of the training labels (n,)."""
+        seen = np.unique(labels)
         table = ClassTable.one_hot(labels) if classes is None else ClassTable.of(classes)
-        table.rows_of(np.unique(labels))
+        table.rows_of(seen)
         _check_finite(table)
-        return table
-
-    def _learn_classes(self, table: ClassTable, seen: Labels) -> None:
+        self._forget()
         self.seen_classes_ = seen
         self.attribute_scaling_ = AttributeScaling.learned(table)
         self._know(table)
 
+    def _forget(self) -> None:
+        """Drop state of an earlier fit that depends on its classes, in methods that keep such state."""
+
     def _vectors_of(self, labels: Labels) -> Vectors:
-        """Class vectors as the method meets them, (c, a)."""
+        """Scaled class vectors, of shape (c, a)."""
         return self._scaled_vectors(self.table_.vectors_of(labels))
 
     def _scaled_vectors(self, vectors: Vectors) -> Vectors:
-        """Any class vectors (c, a) as the method meets them: in units of one size, and of one length."""
+        """Apply the attribute scaling and ``semantic_norm`` to class vectors of shape (c, a)."""
         return scale_vectors(self.attribute_scaling_(vectors), getattr(self, "semantic_norm", None))
 
     def _know(self, table: ClassTable) -> None:
-        # Refuses what it cannot use, before anything changes.
+        # Validates the table before anything changes.
         if NONE in table:
-            raise DataError(f"no class can be called '{NONE}': it is the answer for what fits no class. Give it another name.")
+            raise DataError(f"no class can be called '{NONE}': it is the label of rejected images. Rename the class.")
         self._scaled_vectors(table.vectors)
         self.table_ = table
         self.classes_ = np.unique(table.labels)
@@ -104,5 +181,6 @@ def _check_finite(table: ClassTable) -> None:
     bad = table.labels[~np.isfinite(table.vectors).all(axis=1)].tolist()
     if bad:
         raise DataError(
-            f"the vectors of {len(bad)} classes hold NaN or infinity (first: '{bad[0]}'). Fill the missing values or drop them."
+            f"the vectors of {len(bad)} classes contain NaN or infinity (first: '{bad[0]}'). Impute the missing values or "
+            "drop these classes."
         )

@@ -1,4 +1,4 @@
-"""A model as what its folder holds, and back."""
+"""Conversion of fitted models to the content of model folders and back."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
 
 def as_files(model: "ZeroShotClassifier", record: RunRecord | None) -> ModelFiles:
-    """What the folder of a fitted model holds."""
+    """Convert a fitted model to the content of a model folder.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted model.
+    record : RunRecord or None
+        Record of the run that produced it.
+
+    Returns
+    -------
+    ModelFiles
+        Content of the folder.
+    """
     content = {
         "settings": _plain_mapping(model.get_params()),
         "labels": model.table_.labels.tolist(),
@@ -36,7 +49,15 @@ def as_files(model: "ZeroShotClassifier", record: RunRecord | None) -> ModelFile
 
 
 def take_files(model: "ZeroShotClassifier", files: ModelFiles) -> None:
-    """Make a model with the settings of a folder the one that the folder holds."""
+    """Restore the fitted state of a model from the content of a model folder.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Unfitted model with the hyperparameters of the folder; modified in place.
+    files : ModelFiles
+        Content of the folder.
+    """
     content = files.content
     model.seen_classes_ = np.array(content["seen"])
     vectors = {content["semantics"]: files.arrays["class_vectors"]}
@@ -48,7 +69,7 @@ def take_files(model: "ZeroShotClassifier", files: ModelFiles) -> None:
     model.scaling_ = FeatureScaling.of_arrays(getattr(model, "feature_scaling", "none"), files.arrays)
     model._take_arrays(files.arrays)
     model.record_ = files.record
-    # Folders of earlier releases have neither of these entries.
+    # Folders written by earlier releases lack these two entries.
     calibrated, adaptation = content.get("calibration"), content.get("adaptation")
     model.calibration_ = None if calibrated is None else Calibration(**calibrated)
     if adaptation is not None:
@@ -56,7 +77,7 @@ def take_files(model: "ZeroShotClassifier", files: ModelFiles) -> None:
 
 
 def _plain_mapping(parameters: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Numpy numbers and arrays as Python's own, which JSON can hold."""
+    """Convert numpy values to Python objects that JSON can represent."""
     if parameters is None:
         return None
     return {name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value for name, value in parameters.items()}

@@ -1,4 +1,4 @@
-"""CVC: conditional visual classification (Li, Min & Fu, ICCV 2019), Algorithm 1 and, by ``adapt``, Algorithm 2."""
+"""CVC: conditional visual classification (Li, Min & Fu, ICCV 2019). ``fit`` is Algorithm 1, ``adapt`` is Algorithm 2."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -9,15 +9,15 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from sightunseen.core.checks import check_choice, check_number, check_whole
+from sightunseen.core.arrays import Floats
+from sightunseen.core.checks import check_choice
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.linear import ClassifierMap
-from sightunseen.methods.base.classifier import Floats
 from sightunseen.methods.base.gradient_adaptable import GradientAdaptableClassifier
 from sightunseen.methods.cvc.generator import INITIALISATIONS, ClassifierGenerator
-from sightunseen.methods.cvc.inductive import EpisodeShape, EpisodicTraining
+from sightunseen.methods.cvc.inductive import EpisodeShape, EpisodicTraining, check_episodic_settings
 from sightunseen.methods.cvc.panels import paper_panels
-from sightunseen.methods.cvc.scores import SIMILARITIES, Score
+from sightunseen.methods.cvc.scores import Score
 from sightunseen.methods.cvc.transductive import Adaptation, SelfTraining
 from sightunseen.methods.shared.networks import as_layers
 from sightunseen.training import Optimisation, Training
@@ -26,31 +26,75 @@ OUTPUTS = ("auto", "relu", "linear")
 
 
 class CVC(GradientAdaptableClassifier):
-    """A network turns the description of a class into its classifier; trained on tasks drawn from the seen classes.
+    """Conditional visual classification: a network generates the classifier of a class from its class vector.
 
-    The defaults are the ``fast`` preset, chosen on validation classes; ``CVC(**preset("paper-cub").settings)`` is the paper's.
+    The network is trained on episodes, each of M seen classes and N images per class. The defaults are the ``fast`` preset,
+    selected on validation classes; ``CVC(**preset("paper-cub").settings)`` has the hyperparameters of the paper.
 
     Parameters
     ----------
-    hidden : width of the generator's hidden layer.
-    output : ``relu`` (the paper), ``linear``, or ``auto``: relu unless the training features have negative values.
-    similarity : what scores are made of: ``cosine`` or ``dot``.
-    initial_scale : where the learnable scale of the cosine starts (sigma).
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    initialisation : ``he`` or ``normal`` (the authors').
-    n_steps, classes_per_episode, images_per_class : the number of tasks, M and N; M is at most the number of seen classes.
-    episodic : False trains on plain mini-batches of M x N images over all seen classes, for the ablation.
-    learning_rate, schedule, weight_decay, clip_norm : see :class:`~sightunseen.training.Optimisation`.
-    seen_penalty : subtracted from the scores of seen classes; to be chosen on validation classes, never on test data.
-    seed : the one number all randomness follows from.
-    device : ``auto``, ``cpu`` or ``cuda``.
+    hidden : int, default=1600
+        Width of the generator's hidden layer.
+    output : {"auto", "relu", "linear"}, default="auto"
+        Activation of the generator's output. ``"relu"`` is that of the paper; ``"auto"`` is ``"relu"`` unless the training
+        features have negative values.
+    similarity : {"cosine", "dot"}, default="cosine"
+        Similarity of features and classifiers.
+    initial_scale : float, default=30.0
+        Initial value of the learnable scale of the cosine (σ).
+    semantic_norm : float, "sqrt" or None, default="sqrt"
+        Norm that class vectors are scaled to; ``"sqrt"`` is the square root of their dimension, None leaves them unscaled.
+    initialisation : {"he", "normal"}, default="he"
+        Distribution of the initial weights; ``"normal"`` is that of the authors' code.
+    n_steps : int, default=2000
+        Number of gradient steps, that is of episodes.
+    classes_per_episode : int, default=32
+        Classes per episode (M); all seen classes if there are fewer.
+    images_per_class : int, default=4
+        Images per class of an episode (N).
+    episodic : bool, default=True
+        False trains on mini-batches of M * N images over all seen classes, for the ablation.
+    learning_rate : float, default=1e-3
+        Initial learning rate of Adam.
+    schedule : {"constant", "cosine", "halve every K"}, default="cosine"
+        Learning rate schedule; see :class:`~sightunseen.training.Optimisation`.
+    weight_decay : float, default=1e-4
+        L2 penalty.
+    clip_norm : float, default=1.0
+        Largest norm of the gradient; None: no clipping.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes. Select it on
+        validation classes, never on test data.
+    seed : int, default=0
+        Seed of all random numbers.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device of training and prediction.
+
+    Attributes
+    ----------
+    generator_ : ClassifierGenerator
+        Generator network (Eq. 1).
+    score_ : Score
+        Score function with its learned scale (Eq. 2).
+    learned_classifiers_ : Tensor of shape (s, d) or None
+        Classifiers of the seen classes, trained directly by ``adapt``.
+    history_ : list of dict
+        Rounds of self-training, after ``adapt``.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> data = make_world(World(n_seen=8, n_unseen=3, images_per_class=5))
+    >>> model = CVC(hidden=16, n_steps=20, device="cpu").fit(data.train.X, data.train.y, data.classes)
+    >>> model.predict(data.test_unseen.X, "unseen").shape == data.test_unseen.y.shape
+    True
     """
 
     search_space = {"initial_scale": (20.0, 30.0)}
     adaptation_space = {"classes_per_episode": (32, 64)}
 
-    learned_classifiers_: Tensor | None  # (s, d), of seen classes, after adapt
-    _known_classifiers: Tensor | None  # (c, d), of all classes, once training is over
+    learned_classifiers_: Tensor | None
+    _known_classifiers: Tensor | None  # (c, d), of all classes, after training
 
     def __init__(
         self,
@@ -92,28 +136,42 @@ class CVC(GradientAdaptableClassifier):
 
     @classmethod
     def adaptation_defaults(cls) -> dict[str, Any]:
-        """The hyperparameters of Algorithm 2; see :class:`~sightunseen.methods.cvc.transductive.Adaptation`."""
+        """Return the hyperparameters of ``adapt``, those of :class:`~sightunseen.methods.cvc.transductive.Adaptation`."""
         return asdict(Adaptation())
 
     def check_adaptation(self, settings: Mapping[str, Any]) -> None:
-        """Validate hyperparameters of Algorithm 2."""
+        """Validate the hyperparameters of ``adapt``; see :meth:`AdaptableClassifier.check_adaptation`."""
         super().check_adaptation(settings)
-        Adaptation(**settings)  # checks itself
+        Adaptation(**settings)  # validates its hyperparameters
 
     def classifiers_of(self, labels: ArrayLike) -> Floats:
-        """The classifiers of these classes, (c, d): generated (Eq. 1), or learned for seen classes after ``adapt``."""
+        """Return the classifiers of classes: generated (Eq. 1) or, for seen classes after ``adapt``, trained directly.
+
+        Parameters
+        ----------
+        labels : array-like of labels, "all", "seen" or "unseen"
+            The classes.
+
+        Returns
+        -------
+        ndarray of shape (c, d)
+            Classifiers.
+        """
         return np.asarray(self._classifiers(self.candidates(labels)).cpu().numpy())
 
     def reference_panels(self) -> dict[str, Any]:
-        """The methods of the paper's t-SNE figure."""
+        """Return the methods of the paper's t-SNE figure, by title."""
         return paper_panels(self, "CVC")
 
     def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
-        """Features and classifiers, as they are: (n, d), (c, d). By the cosine, only their directions matter."""
+        """Return features (n, d) and classifiers (c, d): the joint embedding space is that of the features.
+
+        See :meth:`ZeroShotClassifier.compared`.
+        """
         return self._features(X), self.classifiers_of(self.candidates(labels))
 
     def classifier_map(self) -> ClassifierMap:
-        """The generator, and after ``adapt`` the learned classifiers of the seen classes."""
+        """Return the generator and, after ``adapt``, the classifiers of the seen classes, for export."""
         generator, learned = self.generator_, self.learned_classifiers_
         return ClassifierMap(
             as_layers(generator.first, generator.second, generator.rectify),
@@ -121,6 +179,13 @@ class CVC(GradientAdaptableClassifier):
             float(self.score_.scale.detach()),
             None if learned is None else learned.detach().cpu().numpy(),
         )
+
+    def check_settings(self) -> None:
+        """Validate the hyperparameters; see :meth:`ZeroShotClassifier.check_settings`."""
+        super().check_settings()
+        check_choice("output", self.output, OUTPUTS)
+        check_choice("initialisation", self.initialisation, INITIALISATIONS)
+        check_episodic_settings(self)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -136,7 +201,7 @@ class CVC(GradientAdaptableClassifier):
         true_indices: NDArray[np.int64] | None,
         **settings: Any,
     ) -> tuple[SelfTraining, Optimisation]:
-        """Algorithm 2, from the generator on: seen classifiers that an earlier ``adapt`` learned are learned anew."""
+        """Prepare Algorithm 2. Classifiers of seen classes start from the generator, also after an earlier ``adapt``."""
         objective = SelfTraining(
             self.generator_,
             self.score_,
@@ -151,19 +216,8 @@ class CVC(GradientAdaptableClassifier):
         self._known_classifiers, self.learned_classifiers_ = None, objective.seen_classifiers
         return objective, objective.adaptation.optimisation
 
-    def check_settings(self) -> None:
-        """Refuse settings that cannot be meant; ``fit`` does so first."""
-        super().check_settings()
-        check_choice("output", self.output, OUTPUTS)
-        check_choice("similarity", self.similarity, SIMILARITIES)
-        check_choice("initialisation", self.initialisation, INITIALISATIONS)
-        check_choice("episodic", self.episodic, (True, False))
-        for name in ("hidden", "classes_per_episode", "images_per_class"):
-            check_whole(name, getattr(self, name), 1)
-        check_number("initial_scale", self.initial_scale, 0)
-
     def _build(self, X: Floats | None = None) -> None:
-        """An untrained generator and score, and none of what an earlier fit learned."""
+        """Create an untrained generator and score, and drop the classifiers of an earlier fit."""
         if X is not None:
             self._rectify = self.output == "relu" or (self.output == "auto" and bool((X >= 0).all()))
         super()._build(X)
@@ -175,17 +229,14 @@ class CVC(GradientAdaptableClassifier):
         self.score_ = Score(self.similarity, self.initial_scale)
         return {"generator": self.generator_, "score": self.score_}
 
-    def _objective(self, X: Tensor, places: Tensor) -> EpisodicTraining:
+    def _objective(self, X: Tensor, targets: Tensor) -> EpisodicTraining:
         vectors = self._vectors_on_device(self.seen_classes_)
         shape = EpisodeShape(self.classes_per_episode, self.images_per_class, self.episodic)
-        return EpisodicTraining(self.generator_, self.score_, vectors, X, places, shape, self.seed)
-
-    def _after_fit(self, X: Floats, y: Labels) -> None:
-        self._remember_images(X, y)
+        return EpisodicTraining(self.generator_, self.score_, vectors, X, targets, shape, self.seed)
 
     def _end_training(self, training: Training) -> None:
         super()._end_training(training)
-        if self.learned_classifiers_ is not None:  # adapted
+        if self.learned_classifiers_ is not None:
             self.learned_classifiers_ = self.learned_classifiers_.detach()
         self._remember_classifiers()
 

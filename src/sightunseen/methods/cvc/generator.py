@@ -1,4 +1,4 @@
-"""Eq. 1: the generator f, which turns semantic vectors of classes into their classifiers."""
+"""Classifier generator f (Eq. 1): a network from class vectors to classifiers."""
 
 import math
 
@@ -11,15 +11,35 @@ INITIALISATIONS = ("he", "normal")
 
 
 class ClassifierGenerator(nn.Module):
-    """W = f(A): FC-ReLU-FC-ReLU, from class vectors (c, a) to classifiers (c, d).
+    """FC-ReLU-FC-ReLU network from class vectors (c, a) to classifiers (c, d): W = f(A).
 
     Parameters
     ----------
-    semantic_size, hidden, feature_size : a, the width between, d.
-    rectify : whether the last ReLU is there. The paper's features are averages of ReLU outputs and so never negative;
-        its classifiers live in the same orthant. Features with negative values need classifiers that can be negative.
-    initialisation : ``he`` or ``normal`` (standard deviation 0.02, the authors' choice); biases start at zero.
-    rng : the random numbers of the first weights.
+    semantic_size : int
+        Dimension of the class vectors (a).
+    hidden : int
+        Width of the hidden layer.
+    feature_size : int
+        Dimension of the features (d).
+    rectify : bool
+        Whether the output has a ReLU. The features of the paper are averages of ReLU outputs and therefore non-negative, and
+        so are its classifiers. Features with negative values need classifiers with negative values.
+    initialisation : {"he", "normal"}
+        Distribution of the initial weights: He initialisation, or a normal distribution with standard deviation 0.02 as in the
+        authors' code. Biases are initialised to zero.
+    rng : torch.Generator
+        Random generator of the initial weights.
+
+    Raises
+    ------
+    SettingsError
+        If the initialisation is unknown.
+
+    Examples
+    --------
+    >>> generator = ClassifierGenerator(5, 16, 8, True, "he", torch.Generator().manual_seed(0))
+    >>> generator(torch.ones(3, 5)).shape
+    torch.Size([3, 8])
     """
 
     def __init__(
@@ -36,6 +56,6 @@ class ClassifierGenerator(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """(c, a) -> (c, d)."""
+        """Generate classifiers (c, d) from class vectors (c, a)."""
         classifiers = self.second(torch.relu(self.first(vectors)))
         return torch.relu(classifiers) if self.rectify else classifiers

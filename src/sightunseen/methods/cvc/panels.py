@@ -1,4 +1,4 @@
-"""The methods of the paper's t-SNE figure, drawn beside each other: V→A, DEM and CVC."""
+"""The methods of the t-SNE figure of the paper: V→A, DEM and CVC."""
 
 from typing import Any
 
@@ -6,7 +6,20 @@ from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 
 
 def paper_panels(model: GradientTrainedClassifier, title: str) -> dict[str, Any]:
-    """Unfitted estimators of the figure by title, with the model's seed; the model itself in the place of its own title."""
+    """Create the estimators of the figure, by title.
+
+    Parameters
+    ----------
+    model : GradientTrainedClassifier
+        Model that is shown under ``title``; the other estimators get its seed.
+    title : str
+        Title of the model: that of one of the figure's methods, which it replaces, or a new one.
+
+    Returns
+    -------
+    dict of str to GradientTrainedClassifier
+        ``model`` and unfitted estimators.
+    """
     from sightunseen.methods.cvc.cvc import CVC
     from sightunseen.methods.cvc.projection import Projection
     from sightunseen.methods.dem import DEM

@@ -1,4 +1,4 @@
-"""Named settings: ``fast``, chosen on validation classes, and the paper's own for each of its data sets."""
+"""Named hyperparameters of CVC: ``fast``, selected on validation classes, and those of the paper for each data set."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,21 +9,30 @@ from sightunseen.core.errors import SettingsError
 
 @dataclass(frozen=True)
 class Preset:
-    """Settings of ``CVC``, of ``adapt``, and the class vectors they are meant for (None: the loader's default)."""
+    """Hyperparameters of CVC.
+
+    Parameters
+    ----------
+    settings : mapping of str to object, default={}
+        Parameters of the constructor.
+    adaptation : mapping of str to object, default={}
+        Parameters of ``adapt``.
+    semantics : str, default=None
+        Kind of class vectors that the hyperparameters are meant for; None: the default of the loader.
+    """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     semantics: str | None = None
 
 
-def _paper(weight_decay: float, classes_per_episode: int = 32) -> Preset:
-    """Section 4.2 of the paper; what it leaves out (first weights, scale, clipping, raw attributes) as in the authors' code."""
-    optimisation = {"learning_rate": 1e-5, "schedule": "constant", "weight_decay": weight_decay}
-    tasks = {"classes_per_episode": classes_per_episode, "images_per_class": 4}
+def _paper(decay: float, m: int = 32) -> Preset:
+    """Section 4.2 of the paper; unstated values (initial weights, scale, clipping, raw attributes) from the authors' code."""
+    optimisation = {"learning_rate": 1e-5, "schedule": "constant", "weight_decay": decay}
+    shared = {**optimisation, "classes_per_episode": m, "images_per_class": 4}
     return Preset(
         settings={
-            **optimisation,
-            **tasks,
+            **shared,
             "clip_norm": 1.0,
             "n_steps": 1_000_000,
             "hidden": 1600,
@@ -33,8 +42,7 @@ def _paper(weight_decay: float, classes_per_episode: int = 32) -> Preset:
             "initialisation": "normal",
         },
         adaptation={
-            **optimisation,
-            **tasks,
+            **shared,
             "rounds": 50,
             "steps_per_round": 10_000,
             "peakiness": "probability",
@@ -47,7 +55,7 @@ def _paper(weight_decay: float, classes_per_episode: int = 32) -> Preset:
     )
 
 
-METHOD = "CVC"  # whose hyperparameters presets are
+METHOD = "CVC"  # the method of the presets
 
 PRESETS: dict[str, Preset] = {
     "fast": Preset(),
@@ -55,12 +63,33 @@ PRESETS: dict[str, Preset] = {
     "paper-awa2": _paper(1e-3),
     "paper-cub": _paper(1e-3),
     "paper-sun": _paper(1e-5),
-    "paper-apy": _paper(1e-4, classes_per_episode=16),
+    "paper-apy": _paper(1e-4, m=16),
 }
 
 
 def preset(name: str) -> Preset:
-    """The preset of this name: ``CVC(**preset("paper-cub").settings)``."""
+    """Return a preset by name.
+
+    Parameters
+    ----------
+    name : str
+        ``"fast"``, or ``"paper-awa1"``, ``"paper-awa2"``, ``"paper-cub"``, ``"paper-sun"`` or ``"paper-apy"``.
+
+    Returns
+    -------
+    Preset
+        Hyperparameters; ``CVC(**preset(name).settings)`` is the estimator.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such preset.
+
+    Examples
+    --------
+    >>> preset("paper-cub").settings["weight_decay"]
+    0.001
+    """
     if name not in PRESETS:
         raise SettingsError(f"there is no preset '{name}'; there are {', '.join(PRESETS)}.")
     return PRESETS[name]

@@ -1,4 +1,4 @@
-"""Eq. 2: how well features agree with classifiers. Softmax of these scores is p(y | x)."""
+"""Scores (Eq. 2): similarity of features and classifiers. Their softmax is p(y | x)."""
 
 import torch
 from torch import Tensor, nn
@@ -10,17 +10,45 @@ SIMILARITIES = ("cosine", "dot")
 
 
 def cosine_scores(features: Tensor, classifiers: Tensor, scale: Tensor | float) -> Tensor:
-    """Scale * cos(x, w): (n, d), (c, d) -> (n, c); unchanged when a feature or a classifier changes length."""
-    return _against_directions(features, functional.normalize(classifiers, dim=-1), scale)
+    """Compute scaled cosine similarities, which do not depend on the norms of features and classifiers.
 
+    Parameters
+    ----------
+    features : Tensor of shape (n, d)
+        Features of the images.
+    classifiers : Tensor of shape (c, d)
+        Classifiers of the classes.
+    scale : Tensor of shape () or float
+        Factor of the cosines (σ).
 
-def dot_scores(features: Tensor, classifiers: Tensor) -> Tensor:
-    """X . w: (n, d), (c, d) -> (n, c)."""
-    return features @ classifiers.T
+    Returns
+    -------
+    Tensor of shape (n, c)
+        Scores.
+
+    Examples
+    --------
+    >>> cosine_scores(torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, 1.0], [3.0, 0.0]]), 10.0)
+    tensor([[10.,  0.]])
+    """
+    return _scaled_cosines(features, functional.normalize(classifiers, dim=-1), scale)
 
 
 class Score(nn.Module):
-    """The score function with its learnable scale (the paper's sigma; the dot product has none)."""
+    """Score function with a learnable scale.
+
+    Parameters
+    ----------
+    kind : {"cosine", "dot"}
+        Cosine similarity multiplied by the scale, or dot product.
+    initial_scale : float
+        Initial value of the scale (σ); the dot product does not use it.
+
+    Raises
+    ------
+    SettingsError
+        If the kind is unknown.
+    """
 
     def __init__(self, kind: str, initial_scale: float) -> None:
         super().__init__()
@@ -29,21 +57,19 @@ class Score(nn.Module):
         self.scale = nn.Parameter(torch.tensor(float(initial_scale)), requires_grad=kind == "cosine")
 
     def forward(self, features: Tensor, classifiers: Tensor) -> Tensor:
-        """(n, d), (c, d) -> (n, c)."""
+        """Compute scores (n, c) of features (n, d) and classifiers (c, d)."""
         return self.of_prepared(features, self.prepared(classifiers))
 
     def prepared(self, classifiers: Tensor) -> Tensor:
-        """What of the scores depends on the classifiers alone, (c, d) -> (c, d): made once, it serves many features."""
+        """Compute what depends only on the classifiers (c, d): for cosines, their L2 normalisation."""
         return functional.normalize(classifiers, dim=-1) if self.kind == "cosine" else classifiers
 
     def of_prepared(self, features: Tensor, prepared: Tensor) -> Tensor:
-        """The scores of features for prepared classifiers: (n, d), (c, d) -> (n, c)."""
-        if self.kind == "cosine":
-            return _against_directions(features, prepared, self.scale)
-        return dot_scores(features, prepared)
+        """Compute scores (n, c) of features (n, d) and classifiers (c, d) from :meth:`prepared`."""
+        return _scaled_cosines(features, prepared, self.scale) if self.kind == "cosine" else features @ prepared.T
 
 
-def _against_directions(features: Tensor, directions: Tensor, scale: Tensor | float) -> Tensor:
-    # Divided by the features' lengths at the end: a pass over (n, c) numbers rather than (n, d).
+def _scaled_cosines(features: Tensor, directions: Tensor, scale: Tensor | float) -> Tensor:
+    # Dividing the scores (n, c) by the norms of the features is cheaper than dividing the features (n, d).
     lengths: Tensor = torch.linalg.vector_norm(features, dim=-1, keepdim=True).clamp_min(1e-12)
     return scale * (features @ directions.T) / lengths

@@ -1,6 +1,6 @@
-"""Algorithm 2: transductive learning without forgetting, by self-training on unlabelled images.
+"""Algorithm 2: transductive learning by self-training on unlabelled images, without forgetting the seen classes.
 
-Eq. 4 gives the unseen classes' classifiers, Eq. 5 the images whose pseudo label is trusted, Eq. 6 and 7 the loss.
+Eq. 4 defines the classifiers of the unseen classes, Eq. 5 the set of images with confident pseudo-labels, Eq. 6 and 7 the loss.
 """
 
 from collections.abc import Mapping
@@ -24,16 +24,45 @@ from sightunseen.training.episodes import ClassImages, draw_classes, draw_images
 
 @dataclass(frozen=True)
 class Adaptation:
-    """The settings of Algorithm 2. The defaults are the fast ones; the paper's are in its presets.
+    """Hyperparameters of Algorithm 2. The defaults are those of the ``fast`` preset.
 
     Parameters
     ----------
-    rounds, steps_per_round : N_r, N_i.
-    peakiness : what Eq. 5 takes the ratio of: ``probability`` (the paper) or ``score`` (the authors' code, stricter).
-    threshold : gamma; an image is trusted if its best value exceeds gamma times its second best.
-    best_per_class : this many best images of every unseen class are trusted besides, as in the authors' code.
-    loss, q : ``gxe`` with its q, or ``xe``, on the unseen side.
-    classes_per_episode, images_per_class : M of the seen side, and N of both; the unseen side has all its classes.
+    rounds : int, default=10
+        Number of rounds (N_r); pseudo-labels are updated at the start of each.
+    steps_per_round : int, default=100
+        Gradient steps per round (N_i).
+    peakiness : {"score", "probability"}, default="score"
+        Quantity whose ratio is tested in Eq. 5: probabilities as in the paper, or scores as in the authors' code, which is
+        stricter.
+    threshold : float, default=1.1
+        Smallest ratio of the largest to the second largest value for a confident pseudo-label (γ of Eq. 5).
+    best_per_class : int, default=10
+        Number of images with the highest scores of every unseen class that are added to the confident set, as in the authors'
+        code.
+    loss : {"gxe", "xe"}, default="gxe"
+        Loss of the unlabelled images: generalized cross-entropy or cross-entropy.
+    q : float, default=0.5
+        Exponent of the generalized cross-entropy, in (0, 1].
+    classes_per_episode : int, default=64
+        Seen classes per episode (M). All unseen classes of the confident set are in every episode.
+    images_per_class : int, default=4
+        Images per class (N).
+    learning_rate : float, default=2e-3
+        Initial learning rate of Adam.
+    schedule : {"constant", "cosine", "halve every K"}, default="constant"
+        Learning rate schedule; see :class:`~sightunseen.training.Optimisation`.
+    weight_decay : float, default=1e-5
+        L2 penalty.
+    clip_norm : float, default=None
+        Largest norm of the gradient; None: no clipping.
+    seed : int, default=0
+        Random seed.
+
+    Raises
+    ------
+    SettingsError
+        If a hyperparameter has a wrong type or value.
     """
 
     rounds: int = 10
@@ -61,12 +90,12 @@ class Adaptation:
         check_number("threshold", self.threshold, 1)
         check_number("q", self.q, 0)
         if not 0 < self.q <= 1:
-            raise SettingsError(f"q must lie in (0, 1]; got {self.q}. For q -> 0 use loss='xe'.")
-        self.optimisation.learning_rate_at(0)  # an Optimisation checks itself
+            raise SettingsError(f"q must be in (0, 1]; got {self.q}. For the limit at 0 use loss='xe'.")
+        self.optimisation.learning_rates(0, 1)  # validates its hyperparameters
 
     @property
     def optimisation(self) -> Optimisation:
-        """The same, for the training loop."""
+        """Hyperparameters of the optimiser."""
         return Optimisation(
             self.rounds * self.steps_per_round, self.learning_rate, self.schedule, self.weight_decay, self.clip_norm
         )
@@ -74,56 +103,96 @@ class Adaptation:
 
 @dataclass(frozen=True)
 class Pool:
-    """The trusted unlabelled images (the paper's confident set) with their pseudo labels."""
-
-    rows: NDArray[np.int64]  # (p,) of the unlabelled images
-    labels: NDArray[np.int64]  # (p,) places among the unseen classes
-
-
-def trusted_pool(scores: NDArray[Any], adaptation: Adaptation) -> Pool:
-    """Eq. 5: images whose best class stands out, with that class; and the best images of every class.
+    """Confident set: unlabelled images with their pseudo-labels.
 
     Parameters
     ----------
-    scores : (n, u), of the unlabelled images for the unseen classes (Eq. 2, before the softmax).
+    rows : ndarray of shape (p,)
+        Indices of the unlabelled images, ascending.
+    labels : ndarray of shape (p,)
+        Pseudo-labels: indices of unseen classes.
+    """
+
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]
+
+
+def trusted_pool(scores: NDArray[Any], adaptation: Adaptation) -> Pool:
+    """Select the confident set: images that pass the ratio test of Eq. 5, and the highest-scoring images of every class.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, u)
+        Scores of the unlabelled images for the unseen classes (Eq. 2, before the softmax).
+    adaptation : Adaptation
+        Hyperparameters; ``peakiness``, ``threshold`` and ``best_per_class`` are used.
+
+    Returns
+    -------
+    Pool
+        The confident set.
+
+    Examples
+    --------
+    >>> scores = np.array([[3.0, 1.0], [1.1, 1.0], [0.0, 2.0]])
+    >>> pool = trusted_pool(scores, Adaptation(threshold=1.5, best_per_class=0))
+    >>> pool.rows.tolist(), pool.labels.tolist()
+    ([0, 2], [0, 1])
     """
     n, unseen = scores.shape
-    best = scores.argmax(axis=1)
-    labels = best.copy()
+    labels = scores.argmax(axis=1)
     if unseen == 1:
         trusted = np.ones(n, dtype=bool)
     else:
         second, first = np.partition(scores, unseen - 2, axis=1)[:, -2:].T
         if adaptation.peakiness == "probability":
-            # p_m / p_n = exp(s_m - s_n): the softmax's denominator cancels.
+            # The ratio of probabilities is exp(first - second): the denominator of the softmax cancels.
             trusted = first - second > np.log(adaptation.threshold)
         else:
-            # A ratio of scores means something only above zero; a second best below it is no rival.
+            # A ratio of scores is only meaningful for positive scores; a second score below zero counts as zero.
             trusted = (first > 0) & (first > adaptation.threshold * np.maximum(second, 0))
     k = min(adaptation.best_per_class, n)
     if k:
         top = np.argpartition(-scores, k - 1, axis=0)[:k]  # (k, u)
-        # An image among the best of several classes goes to the one it scores highest in.
-        claimed = np.full(scores.shape, -np.inf)
-        np.put_along_axis(claimed, top, np.take_along_axis(scores, top, axis=0), axis=0)
-        is_top = np.isfinite(claimed).any(axis=1)
+        # An image selected by several classes is assigned to the one with its highest score.
+        selected = np.full(scores.shape, -np.inf)
+        np.put_along_axis(selected, top, np.take_along_axis(scores, top, axis=0), axis=0)
+        is_top = np.isfinite(selected).any(axis=1)
         extra = is_top & ~trusted
-        labels[extra] = claimed[extra].argmax(axis=1)
+        labels[extra] = selected[extra].argmax(axis=1)
         trusted |= is_top
     rows = np.flatnonzero(trusted)
     return Pool(rows, labels[rows])
 
 
 class SelfTraining(Objective):
-    """Lines 2 to 8: tasks of seen images and of trusted unlabelled ones, over the classifiers of all classes.
+    """Objective of Algorithm 2: episodes of seen images and confident unlabelled images, over the classifiers of all classes.
 
     Parameters
     ----------
-    generator, score : of the inductive model; they are trained further.
-    seen_vectors, unseen_vectors : (s, a) and (u, a).
-    seen_features, seen_indices : (n, d) with the place of each image's class among the seen ones, (n,).
-    unlabelled : (m, d).
-    true_indices : places among the unseen classes, (m,), for analysis only: they reach ``notes`` and nothing else.
+    generator : ClassifierGenerator
+        Generator of the inductive model; it is trained further.
+    score : Score
+        Score function of the inductive model; it is trained further.
+    seen_vectors : Tensor of shape (s, a)
+        Class vectors of the seen classes.
+    unseen_vectors : Tensor of shape (u, a)
+        Class vectors of the unseen classes.
+    seen_features : Tensor of shape (n, d)
+        Features of the images of seen classes.
+    seen_indices : Tensor of shape (n,)
+        Index of each of these images' class.
+    unlabelled : Tensor of shape (m, d)
+        Features of the unlabelled images.
+    adaptation : Adaptation
+        Hyperparameters.
+    true_indices : ndarray of shape (m,), default=None
+        True classes of the unlabelled images, for analysis: they are used for ``notes`` and never for training.
+
+    Raises
+    ------
+    DataError
+        If the confident set is empty.
     """
 
     def __init__(
@@ -139,12 +208,12 @@ class SelfTraining(Objective):
         true_indices: NDArray[np.int64] | None = None,
     ) -> None:
         with torch.no_grad():
-            self.seen_classifiers = nn.Parameter(generator(seen_vectors))  # line 2: W_s = f(A_s), from here on free
+            self.seen_classifiers = nn.Parameter(generator(seen_vectors))  # line 2: W_s = f(A_s), then trained directly
         trained = [*generator.parameters(), *score.parameters(), self.seen_classifiers]
         super().__init__([parameter for parameter in trained if parameter.requires_grad])
         self.generator, self.score = generator, score
         self.unseen_vectors, self.unlabelled = unseen_vectors, unlabelled
-        self.features = torch.cat([seen_features, unlabelled])  # what tasks draw from, seen images first
+        self.features = torch.cat([seen_features, unlabelled])  # of all images, seen ones first
         self.first_unlabelled = len(seen_features)
         self.adaptation = adaptation
         self.seed = derive_seed(adaptation.seed, "self-training")
@@ -154,11 +223,11 @@ class SelfTraining(Objective):
         self.images.warn_of_small_classes(adaptation.images_per_class)
         self.classes_per_episode = min(adaptation.classes_per_episode, len(seen_vectors))
         self.pseudo_labels = np.full(len(unlabelled), -1)
-        self._round_loss = 0.0  # summed over the tasks of the round under way
+        self._round_loss = 0.0  # sum over the steps of the current round
         self._start_round()
 
     def draw(self, first: int, n_steps: int) -> Draw:
-        """Line 6: T_s of M seen classes, then T_u of every unseen class in the pool; N images of each."""
+        """Draw episodes (line 6): N images of M seen classes (T_s) and of every unseen class in the confident set (T_u)."""
         size, device, n_seen = self.adaptation.images_per_class, self.features.device, len(self.seen_classifiers)
         seen = draw_classes(n_seen, first, n_steps, self.classes_per_episode, self.seed, device)
         seen_rows = draw_images(self.images, seen, first, size, self.seed)
@@ -173,35 +242,35 @@ class SelfTraining(Objective):
             "labels": torch.cat([seen, n_seen + unseen[drawn]], dim=1).repeat_interleave(size, dim=1),
         }
 
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        """Eq. 7: cross-entropy of T_s and generalized cross-entropy of T_u, averaged over all their images."""
+    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute Eq. 7: cross-entropy of T_s and generalized cross-entropy of T_u, averaged over all images."""
         classifiers = torch.cat([self.seen_classifiers, self.generator(self.unseen_vectors)])  # (s + u, d)
-        scores = self.score(self.features[task["rows"]], classifiers)
-        labels, n = task["labels"], self.n_seen_images
+        scores = self.score(self.features[batch["rows"]], classifiers)
+        labels, n = batch["labels"], self.n_seen_images
         seen_loss = cross_entropy(scores[:n], labels[:n])
-        if self.adaptation.loss == "xe":
-            unseen_loss = cross_entropy(scores[n:], labels[n:])
-        else:
-            unseen_loss = generalized_cross_entropy(scores[n:], labels[n:], self.adaptation.q)
+        unseen_loss = generalized_cross_entropy(scores[n:], labels[n:], self.q)
         return (n * seen_loss + (len(labels) - n) * unseen_loss) / len(labels)
 
     @property
     def n_seen_images(self) -> int:
-        """Images of T_s."""
+        """Number of images in T_s."""
         return self.classes_per_episode * self.adaptation.images_per_class
 
+    @property
+    def q(self) -> float:
+        """Exponent of the generalized cross-entropy; 0 for cross-entropy."""
+        return self.adaptation.q if self.adaptation.loss == "gxe" else 0.0
+
     def fused_form(self) -> FusedForm | None:
-        """Cosine scores of free and generated classifiers."""
+        """Return the components of the loss if its scores are cosines."""
         if self.score.kind != "cosine":
             return None
-        q = self.adaptation.q if self.adaptation.loss == "gxe" else 0.0
-        generator = self.generator
-        layers, vectors = (generator.first, generator.second), self.unseen_vectors
-        free, plain = self.seen_classifiers, self.n_seen_images
-        return FusedForm(layers, generator.rectify, self.score.scale, vectors, self.features, free, plain, q)
+        layers, rectify = (self.generator.first, self.generator.second), self.generator.rectify
+        tables = self.unseen_vectors, self.features
+        return FusedForm(layers, rectify, self.score.scale, *tables, self.seen_classifiers, self.n_seen_images, self.q)
 
     def after_chunk(self, steps_done: int, n_steps: int, loss: float) -> None:
-        """At the end of a round, note its loss; before the next one, choose the trusted images anew."""
+        """Record the loss at the end of a round and select the confident set of the next one."""
         self._round_loss += n_steps * loss
         if steps_done % self.adaptation.steps_per_round:
             return
@@ -211,7 +280,7 @@ class SelfTraining(Objective):
             self._start_round()
 
     def memory(self) -> dict[str, Tensor]:
-        """The pool and the pseudo labels of the round under way."""
+        """Return the confident set, the pseudo-labels and the loss of the current round."""
         return {
             "pool_rows": torch.from_numpy(self.pool.rows),
             "pool_labels": torch.from_numpy(self.pool.labels),
@@ -220,21 +289,21 @@ class SelfTraining(Objective):
         }
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """Go on in the round that was under way."""
+        """Restore the round returned by :meth:`memory`."""
         self.pool = Pool(memory["pool_rows"].numpy(), memory["pool_labels"].numpy())
         self.pseudo_labels = memory["pseudo_labels"].numpy()
         self._round_loss = memory["round_loss"].item()
 
     @torch.no_grad()
     def _start_round(self) -> None:
-        """Lines 3 to 5: classify the unlabelled images among the unseen classes and keep the trusted ones."""
+        """Lines 3 to 5: pseudo-label the unlabelled images among the unseen classes and select the confident set."""
         scores = self.score(self.unlabelled, self.generator(self.unseen_vectors)).cpu().numpy()
         if not np.isfinite(scores).all():
-            raise SightUnseenError("self-training diverged: scores are no longer finite. Lower the learning rate.")
+            raise SightUnseenError("self-training diverged: some scores are not finite. Lower the learning rate.")
         self.pool = trusted_pool(scores, self.adaptation)
         if not len(self.pool.rows):
             raise DataError(
-                f"no unlabelled image stands out by a ratio of {self.adaptation.threshold}, so there is nothing to learn from. "
+                f"no pseudo-label is confident: no unlabelled image has a ratio above {self.adaptation.threshold} (Eq. 5). "
                 "Lower the threshold or set best_per_class to 5."
             )
         labels = scores.argmax(axis=1)

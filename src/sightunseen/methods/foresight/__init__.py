@@ -1,1 +1,1 @@
-"""Foresight: the default method, in closed form."""
+"""Foresight: kernel ridge regression from class vectors to class means, and linear discriminant analysis."""

@@ -1,4 +1,4 @@
-"""Foresight: where the images of a class will lie, foretold from its description, in closed form."""
+"""Foresight: predict class means from class vectors by kernel ridge regression, and classify by Gaussian log densities."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -8,40 +8,79 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
+from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.errors import DataError
 from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.adaptable import AdaptableClassifier
-from sightunseen.methods.base.classifier import Floats
-from sightunseen.methods.foresight.whitening import Doubles, Scatter, Whitening, weighted_means
+from sightunseen.methods.foresight.whitening import Scatter, Whitening, weighted_means
 from sightunseen.methods.foresight.wide_generator import WideGenerator
 
 GENERATORS = ("wide", "linear")
-LEAST_NOISE = 1e-9  # with less, classes with one and the same vector could not be told apart
-BALANCE = 1e-3  # how far labels may miss a given prior, as a part of the mean share
+LEAST_NOISE = 1e-9  # keeps the kernel matrix invertible if two classes have the same vector
+BALANCE = 1e-3  # tolerance of the class shares of pseudo-labels, relative to the mean share
 
 
 class Foresight(AdaptableClassifier):
-    """Images of a class are Gaussian around a mean that an infinitely wide generator foretells from its class vector.
+    """Kernel ridge regression from class vectors to class means, followed by linear discriminant analysis.
 
-    All classes share one covariance, that of the images around the means of the seen classes. In the space in which it is
-    the same in all directions the seen classes' means are what the generator is solved for, by ridge regression, and the
-    score of a class is the log density of the image, up to what is the same for all classes:
-    ``2 z.p - |p|^2 = |z|^2 - |z - p|^2`` for the image's point z and the class's p. Nothing is drawn at random.
+    The images of a class are modelled as Gaussian around the class mean, with a covariance shared by all classes: the shrunk
+    within-class covariance of the seen classes. In the space whitened by this covariance, kernel ridge regression
+    (equivalently, the mean of a Gaussian process) maps class vectors to class means. Its kernel is the arc-cosine kernel of
+    order one (Cho & Saul, 2009), which makes the regression the limit of the FC-ReLU-FC classifier generator of CVC for
+    infinite width; see :mod:`~sightunseen.methods.foresight.wide_generator`. The mean of an unseen class is predicted from its
+    class vector. The score of a class is the log density of the image up to a constant per image: ``2 z.p - |p|^2`` for the
+    whitened image z and the class mean p. The fit is in closed form and deterministic.
 
-    :meth:`adapt` takes unlabelled images of unseen classes in: they are softly labelled by the scores, their weighted means
-    join those of the seen classes, and the generator is solved again; some rounds of this (EM).
+    :meth:`adapt` is expectation-maximisation on unlabelled images of unseen classes. The E-step computes soft pseudo-labels
+    from the scores; the M-step computes the weighted class means and fits the regression to them and to the means of the seen
+    classes.
 
     Parameters
     ----------
-    shrinkage : the part of the covariance that is replaced by its mean variance in all directions, 0 to 1.
-    noise : how far the generator may miss the mean of a class with the mean number of images, relative to the spread of class
-        vectors; less for a class with more images.
-    feature_scaling : see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
-    semantic_norm : the length class vectors are scaled to: a number, ``sqrt`` (of their size), or None to leave them.
-    generator : ``wide``, or ``linear``: without hidden units.
-    seen_penalty : subtracted from the scores of seen classes.
+    shrinkage : float, default=0.5
+        Shrinkage of the within-class covariance towards a multiple of the identity, from 0 to 1.
+    noise : float, default=0.1
+        Ridge penalty of a class with the average number of images; that of other classes is inversely proportional to their
+        number of images. The kernel is scaled so that its mean diagonal element is one.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="root"
+        Feature scaling; see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default=1.0
+        Norm that class vectors are scaled to; ``"sqrt"`` is the square root of their dimension, None leaves them unscaled.
+    generator : {"wide", "linear"}, default="wide"
+        Kernel of the regression: arc-cosine kernel or dot product.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+
+    Attributes
+    ----------
+    projection_ : ndarray of shape (r, d)
+        Map from scaled features to the joint embedding space: the span of the whitened class means.
+    generator_ : WideGenerator
+        Fitted regression from class vectors to class means in the joint embedding space.
+    history_ : list of dict
+        Number of changed pseudo-labels per round, after ``adapt``.
+
+    Notes
+    -----
+    :meth:`adapt` has these hyperparameters:
+
+    - ``rounds`` (int, default=10): number of EM iterations.
+    - ``temperature`` (float, default=None): divisor of the scores in the softmax of the pseudo-labels. None: the calibrated
+      temperature of the model, or 2 if it is not calibrated.
+    - ``prior`` (None, "uniform" or array-like of shape (u,), default=None): shares of the unseen classes among the images, in
+      the order of the candidates. None: unknown shares.
+    - ``noise`` (float, default=None): ridge penalty of the M-steps. None: that of the model.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> data = make_world(World())
+    >>> model = Foresight().fit(data.train.X, data.train.y, data.classes)
+    >>> adapted = model.adapt(data.test_unseen.X)
+    >>> adapted.predict(data.test_unseen.X, "unseen").shape == data.test_unseen.y.shape
+    True
     """
 
     search_space = {"feature_scaling": ("root", "centred"), "shrinkage": (0.1, 0.3, 0.6, 0.9), "noise": (0.1, 0.3)}
@@ -64,36 +103,58 @@ class Foresight(AdaptableClassifier):
         self.seen_penalty = seen_penalty
 
     def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Solve for images (n, d) with labels (n,) and the class table of seen and unseen classes."""
+        """Fit the model to images of seen classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the images.
+        y : array-like of shape (n,)
+            Labels of the images.
+        classes : ClassTable or mapping of label to vector, default=None
+            Class vectors of seen and unseen classes. None: one-hot vectors of the labels.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        SettingsError
+            If a hyperparameter is invalid.
+        DataError
+            If features, labels or class vectors are invalid.
+        """
         X, y = self._begin_fit(X, y, classes)
-        whitening, means, counts = self._means_of_seen(X, y)
+        whitening, means, counts = self._seen_means(X, y)
         vectors = self._vectors_of(self.seen_classes_)
-        self._settle(whitening, self._solved(vectors, means, counts, counts.mean()), means)
+        self._store(whitening, self._regression(vectors, means, counts, counts.mean()), means)
         self._remember_images(X, y)
         return self
 
     def fit_sharing(self, shared: dict[str, Any], X: ArrayLike, y: ArrayLike, classes: ClassTable | None = None) -> Self:
-        """Fit; the scatter of the images is computed once for each feature scaling."""
+        """Fit like :meth:`fit`, sharing the scatter of each feature scaling; see :meth:`ZeroShotClassifier.fit_sharing`."""
         self._shared_scatter: dict[str, Scatter] = shared
         try:
             return self.fit(X, y, classes)
         finally:
             del self._shared_scatter
 
-    def points_of(self, labels: ArrayLike) -> Doubles:
-        """Where images of these classes are foretold to lie, in the space of :meth:`compared`: (c, r)."""
-        return self.generator_(self._vectors_of(self.candidates(labels)))
-
     def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
-        """Images (n, r) and classes (c, r) where their squared distance is minus the score, but for a constant of the image."""
-        return self._features(X) @ self.projection_.T, self.points_of(self.candidates(labels)).astype(np.float32)
+        """Embed images (n, r) and class means (c, r): their squared distance is minus the score, up to a constant per image.
+
+        See :meth:`ZeroShotClassifier.compared`.
+        """
+        means = self.generator_(self._vectors_of(self.candidates(labels)))
+        return self._features(X) @ self.projection_.T, means.astype(np.float32)
 
     def classifier_map(self) -> ClassifierMap:
-        """The wide generator, and distances where it foretells points."""
+        """Return the regression to class means and the projection of images, for export."""
         return ClassifierMap((self.generator_,), "distance", projection=self.projection_)
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant."""
+        """Validate the hyperparameters; see :meth:`ZeroShotClassifier.check_settings`."""
         super().check_settings()
         check_number("shrinkage", self.shrinkage, 0, most=1)
         check_number("noise", self.noise, LEAST_NOISE)
@@ -113,57 +174,52 @@ class Foresight(AdaptableClassifier):
         prior: ArrayLike | str | None = None,
         noise: float | None = None,
     ) -> None:
-        """So many rounds, in which labels are the softmax of scores over the temperature.
-
-        A temperature of None is the one that the model is calibrated to, or 2 where it is not. ``prior`` is the share of each
-        unseen class among the images, in the order of the candidates: None (not known), ``uniform``, or numbers, which the
-        labels are then made to agree with. ``noise`` is the generator's from now on; None: as before.
-        """
+        """Adapt by expectation-maximisation with soft pseudo-labels; the class documents the hyperparameters."""
         check_whole("rounds", rounds, 1)
         check_number("noise", noise, LEAST_NOISE, optional=True)
         if temperature is None:
             temperature = 2.0 if self.calibration_ is None else self.temperature_
         check_number("temperature (more than zero)", temperature, np.nextafter(0, 1))
         shares = _shares(prior, len(unseen))
-        whitening, means, counts = self._means_of_seen(X_seen, y_seen)
+        whitening, means, counts = self._seen_means(X_seen, y_seen)
         images = whitening(X)  # (m, d)
         vectors = self._vectors_of(np.concatenate([self.seen_classes_, unseen]))
-        usual, generator = counts.mean(), self._solved(vectors[: len(means)], means, counts, counts.mean())
+        usual, generator = counts.mean(), self._regression(vectors[: len(means)], means, counts, counts.mean())
         self.history_: list[dict[str, Any]] = []
-        found = np.full(len(images), -1)
+        previous = np.full(len(images), -1)
         for number in range(1, rounds + 1):
             points = generator(vectors[len(means) :])
             labels = soft_labels((2 * images @ points.T - np.square(points).sum(axis=1)) / temperature, shares)
             own_means, own_counts = weighted_means(images, labels)
             joined = np.concatenate([means, own_means])
-            generator = self._solved(vectors, joined, np.concatenate([counts, own_counts]), usual, noise)
+            generator = self._regression(vectors, joined, np.concatenate([counts, own_counts]), usual, noise)
             best = labels.argmax(axis=1)
-            self.history_.append({"round": number, "changed_labels": int((best != found).sum())})
-            found = best
-        self._settle(whitening, generator, joined)
+            self.history_.append({"round": number, "changed_labels": int((best != previous).sum())})
+            previous = best
+        self._store(whitening, generator, joined)
 
-    def _means_of_seen(self, X: Floats, y: Labels) -> tuple[Whitening, Doubles, Doubles]:
-        """The whitening of seen classes' images, their whitened means (s, d), and the number of images of each (s,)."""
+    def _seen_means(self, X: Floats, y: Labels) -> tuple[Whitening, Doubles, Doubles]:
+        """Return the whitening, the whitened means (s, d) and the counts (s,) of the seen classes."""
         known: dict[str, Scatter] = getattr(self, "_shared_scatter", {})
         if self.feature_scaling not in known:
-            places = np.searchsorted(self.seen_classes_, y)
-            known[self.feature_scaling] = Scatter.of(X, places, len(self.seen_classes_))
+            targets = np.searchsorted(self.seen_classes_, y)
+            known[self.feature_scaling] = Scatter.of(X, targets, len(self.seen_classes_))
         scatter = known[self.feature_scaling]
         whitening = Whitening.of(scatter.covariance, self.shrinkage)
         return whitening, whitening(scatter.means), scatter.counts
 
-    def _solved(
+    def _regression(
         self, vectors: NDArray[Any], means: Doubles, counts: Doubles, usual: float, noise: float | None = None
     ) -> WideGenerator:
-        """The generator of class vectors (t, a) and means (t, d), the less sure of a mean the fewer images it is of."""
+        """Regress means (t, d) on class vectors (t, a); the noise is inversely proportional to the counts (t,)."""
         centre = self._vectors_of(self.seen_classes_).mean(axis=0)
         noise = self.noise if noise is None else noise
         return WideGenerator.solved(vectors, means, noise * usual / counts, centre, self.generator == "linear")
 
-    def _settle(self, whitening: Whitening, generator: WideGenerator, means: Doubles) -> None:
-        """Keep what scores are made of: as many directions as there are means, and the generator of points there."""
+    def _store(self, whitening: Whitening, generator: WideGenerator, means: Doubles) -> None:
+        """Store projection and regression, reduced to the span of the means, which contains all predicted means."""
         self.projection_, basis = whitening.onto(means)
-        self.generator_ = generator.followed_by(basis)  # what it foretells lies in the span of the means
+        self.generator_ = generator.followed_by(basis)
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         weights, bias = self.classifier_map()(self._vectors_of(labels), self.seen_indices(labels))
@@ -177,12 +233,32 @@ class Foresight(AdaptableClassifier):
 
 
 def soft_labels(scores: Doubles, shares: Doubles | None = None) -> Doubles:
-    """Softmax of scores (m, u); with ``shares`` (u,), of scores so shifted for each class that the labels have these shares."""
+    """Compute soft pseudo-labels: the softmax of the scores, optionally with given class shares.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m, u)
+        Scores of the unseen classes, divided by the temperature.
+    shares : ndarray of shape (u,), default=None
+        Mean of the pseudo-labels of each class. It is enforced by one additive constant per class, found by minimising a
+        convex function. None: unconstrained.
+
+    Returns
+    -------
+    ndarray of shape (m, u)
+        Pseudo-labels; every row sums to one.
+
+    Examples
+    --------
+    >>> soft_labels(np.zeros((2, 2)), np.array([0.75, 0.25])).round(2)
+    array([[0.75, 0.25],
+           [0.75, 0.25]])
+    """
     if shares is None:
         return np.asarray(softmax(scores, axis=1))
 
     def surplus(shift: Doubles) -> tuple[float, Doubles]:
-        """A convex function of the shift, and its gradient: how much more of the labels each class has than its share."""
+        """Convex function of the shift whose gradient is the difference between actual and given shares."""
         totals = logsumexp(scores + shift, axis=1)
         labels = np.exp(scores + shift - totals[:, None])
         return totals.mean() - shares @ shift, labels.mean(axis=0) - shares
@@ -196,7 +272,9 @@ def _shares(prior: ArrayLike | str | None, n_classes: int) -> Doubles | None:
     if prior is None:
         return None
     shares = np.ones(n_classes) if isinstance(prior, str) and prior == "uniform" else np.asarray(prior)
-    right = shares.shape == (n_classes,) and shares.dtype.kind in "fiu" and (shares >= 0).all()
-    if not (right and 0 < shares.sum() < np.inf):
-        raise DataError(f"prior must be 'uniform', or {n_classes} shares, one for each class adapted to; got {prior!r}.")
+    valid = shares.shape == (n_classes,) and shares.dtype.kind in "fiu" and (shares >= 0).all()
+    if not (valid and 0 < shares.sum() < np.inf):
+        raise DataError(
+            f"prior must be 'uniform' or {n_classes} non-negative numbers, one share for each class adapted to; got {prior!r}."
+        )
     return np.asarray(shares / shares.sum(), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Linear discriminant analysis: class means, and the space in which the images of a class scatter alike in all directions."""
+"""Statistics of linear discriminant analysis: class means, within-class covariance and the whitening it defines."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,20 +7,33 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-Doubles = NDArray[np.float64]
-Floats = NDArray[np.float32]
+from sightunseen.core.arrays import Doubles, Floats
 
 
-def memberships(places: NDArray[Any], n_classes: int) -> Any:
-    """(n, s), sparse: 1 where an image is of the class."""
-    ones = np.ones(len(places), dtype=np.float32)
-    return sparse.csr_array((ones, (np.arange(len(places)), places)), shape=(len(places), n_classes))
+def memberships(targets: NDArray[Any], n_classes: int) -> Any:
+    """Create the sparse one-hot matrix (n, s) of class indices (n,)."""
+    ones = np.ones(len(targets), dtype=np.float32)
+    return sparse.csr_array((ones, (np.arange(len(targets)), targets)), shape=(len(targets), n_classes))
 
 
 def weighted_means(X: NDArray[Any], weights: Any, least: float = 1e-6) -> tuple[Doubles, Doubles]:
-    """Means (s, d) of images (n, d) by how much they belong to each class, (n, s), and the sum of each class's weights (s,).
+    """Compute weighted class means.
 
-    A class that hardly anything belongs to counts as ``least``, so that nothing is divided by zero.
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Features of the images.
+    weights : ndarray or sparse array of shape (n, s)
+        Weight of each image in each class.
+    least : float, default=1e-6
+        Smallest total weight of a class; it avoids a division by zero.
+
+    Returns
+    -------
+    means : ndarray of shape (s, d)
+        Class means.
+    counts : ndarray of shape (s,)
+        Total weight of each class.
     """
     counts = np.maximum(np.asarray(weights.sum(axis=0), dtype=np.float64), least)
     return np.asarray(weights.T @ X, dtype=np.float64) / counts[:, None], counts
@@ -28,17 +41,27 @@ def weighted_means(X: NDArray[Any], weights: Any, least: float = 1e-6) -> tuple[
 
 @dataclass(frozen=True)
 class Scatter:
-    """How the images of s classes lie: the means of the classes, and the covariance around them."""
+    """Class means, counts and the shared within-class covariance of labelled images.
 
-    means: Doubles  # (s, d)
-    counts: Doubles  # (s,) images of each class
-    covariance: Doubles  # (d, d)
+    Parameters
+    ----------
+    means : ndarray of shape (s, d)
+        Class means.
+    counts : ndarray of shape (s,)
+        Number of images of each class.
+    covariance : ndarray of shape (d, d)
+        Within-class covariance.
+    """
+
+    means: Doubles
+    counts: Doubles
+    covariance: Doubles
 
     @classmethod
-    def of(cls, X: Floats, places: NDArray[Any], n_classes: int) -> "Scatter":
-        """That of images (n, d) with the places of their classes, (n,)."""
-        means, counts = weighted_means(X, memberships(places, n_classes))
-        around = X - means.astype(np.float32)[places]
+    def of(cls, X: Floats, targets: NDArray[Any], n_classes: int) -> "Scatter":
+        """Compute the statistics of features (n, d) with class indices (n,)."""
+        means, counts = weighted_means(X, memberships(targets, n_classes))
+        around = X - means.astype(np.float32)[targets]
         covariance = (around.T @ around).astype(np.float64)
         covariance /= len(X)
         return cls(means, counts, covariance)
@@ -46,36 +69,64 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Whitening:
-    """Features in the space in which images of one class have the covariance one half: there the squared distance from the
-    class's mean is, but for a constant, minus the logarithm of the density of an image.
+    """Linear map after which the within-class covariance is half the identity.
+
+    There the squared distance between an image and a class mean is minus the Gaussian log density, up to a constant.
+
+    Parameters
+    ----------
+    root : ndarray of shape (d, d)
+        Lower triangular matrix with ``root @ root.T`` equal to twice the covariance.
     """
 
-    root: Doubles  # (d, d), lower triangular: root root' is twice the covariance
+    root: Doubles
 
     @classmethod
     def of(cls, covariance: Doubles, shrinkage: float) -> "Whitening":
-        """The whitening of images that scatter around the means of their classes with this covariance (d, d).
+        """Compute the whitening of a within-class covariance.
 
-        ``shrinkage`` is the part of the covariance that is replaced by its mean variance in all directions: there are about as
-        many images as directions, and most directions are known by noise alone.
+        Parameters
+        ----------
+        covariance : ndarray of shape (d, d)
+            Within-class covariance.
+        shrinkage : float
+            Shrinkage towards the identity times the mean variance, from 0 to 1. It regularises the estimate, which is noisy
+            if there are not many more images than features.
+
+        Returns
+        -------
+        Whitening
+            The whitening.
         """
         spread = float(np.trace(covariance)) / len(covariance)
         shrunk = covariance * (1 - shrinkage)
-        # Directions without scatter (a feature that never varies, a single image a class) are no reason to fail: they count as
-        # having as little of it as single precision can tell from none.
+        # A small multiple of the identity keeps the covariance positive definite if a feature is constant or every class has
+        # a single image.
         least = float(np.finfo(np.float32).eps) * len(covariance) * (spread or 1.0)
         shrunk[np.diag_indices_from(shrunk)] += max(shrinkage * spread, least)
         return cls(np.sqrt(2) * linalg.cholesky(shrunk, lower=True))
 
     def __call__(self, X: NDArray[Any]) -> Doubles:
-        """(n, d) -> (n, d)."""
+        """Whiten features of shape (n, d)."""
         return np.asarray(linalg.solve_triangular(self.root, X.T, lower=True).T)
 
     def onto(self, points: Doubles) -> tuple[Floats, Doubles]:
-        """The map (r, d) from features to the span of whitened points (s, d), and the same from whitened features, (r, d).
+        """Compute the orthogonal projection onto the span of whitened points, such as class means.
 
-        Distances between those points and whitened images are kept but for a constant of each image, its distance from the
-        span: with one direction a class instead of one a feature, nothing that tells classes apart is lost.
+        The squared distances between an image and points of the span change by the same amount, the squared distance of the
+        image from the span. Differences of scores are therefore preserved in r <= s dimensions.
+
+        Parameters
+        ----------
+        points : ndarray of shape (s, d)
+            Whitened points.
+
+        Returns
+        -------
+        projection : ndarray of shape (r, d)
+            Map from features to coordinates in the span.
+        basis : ndarray of shape (r, d)
+            Map from whitened features to coordinates in the span: an orthonormal basis.
         """
         basis = np.asarray(linalg.qr(points.T, mode="economic")[0].T, dtype=np.float64)  # (r, d)
         projection = linalg.solve_triangular(self.root, basis.T, lower=True, trans="T").T

@@ -1,4 +1,9 @@
-"""Eq. 1 with infinitely many hidden units: the generator f in closed form, without training."""
+"""Kernel ridge regression with the arc-cosine kernel: the classifier generator of Eq. 1 in the limit of infinite width.
+
+Let the hidden layer of the paper's FC-ReLU-FC generator have random weights and grow without bound, and fit the output layer by
+ridge regression. The limit is kernel ridge regression, equivalently the posterior mean of a Gaussian process, with the
+arc-cosine kernel of order one (Cho & Saul, "Kernel methods for deep learning", NIPS 2009). It has a closed form.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -8,14 +13,32 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-Doubles = NDArray[np.float64]
+from sightunseen.core.arrays import Doubles
 
 
 def wide_kernel(one: Doubles, other: Doubles) -> Doubles:
-    """What a hidden layer of ReLUs tells two class vectors apart by, as it grows without bound: (c, a), (s, a) -> (c, s).
+    """Compute the arc-cosine kernel of order one (Cho & Saul, NIPS 2009).
 
-    2 E[relu(r.u) relu(r.v)] over standard normal r, the arc-cosine kernel of order one (Cho & Saul, NIPS 2009):
-    |u| |v| (sin t + (pi - t) cos t) / pi for the angle t between u and v; |u|^2 for u = v.
+    k(u, v) = 2 E[relu(r.u) relu(r.v)] for standard normal r, which is |u| |v| (sin t + (π - t) cos t) / π, where t is the angle
+    between u and v. In particular k(u, u) = |u|².
+
+    Parameters
+    ----------
+    one : ndarray of shape (c, a)
+        First set of vectors.
+    other : ndarray of shape (s, a)
+        Second set of vectors.
+
+    Returns
+    -------
+    ndarray of shape (c, s)
+        Kernel matrix.
+
+    Examples
+    --------
+    >>> wide_kernel(np.eye(2), np.eye(2)).round(3)
+    array([[1.   , 0.318],
+           [0.318, 1.   ]])
     """
     lengths = np.linalg.norm(one, axis=1)[:, None] * np.linalg.norm(other, axis=1)
     cosine = np.clip((one @ other.T) / np.where(lengths > 0, lengths, 1), -1, 1)
@@ -25,26 +48,59 @@ def wide_kernel(one: Doubles, other: Doubles) -> Doubles:
 
 @dataclass(frozen=True)
 class WideGenerator:
-    """f: FC-ReLU-FC from class vectors (c, a) to targets (c, k), infinitely wide, its last layer solved by ridge regression.
+    """Fitted kernel ridge regression from class vectors (c, a) to targets (c, k); :meth:`solved` fits one.
 
-    Class vectors are taken from the mean of those it was solved for, which is mapped to zero. ``linear`` leaves the ReLUs out,
-    and with them all that is not linear.
+    Class vectors are centred and scaled before the kernel is applied. The centre is mapped to zero.
+
+    Parameters
+    ----------
+    centre : ndarray of shape (a,)
+        Subtracted from class vectors.
+    anchors : ndarray of shape (s, a)
+        Class vectors of the training set, centred and scaled to a mean squared norm of one.
+    unit : float
+        Divisor of centred class vectors.
+    weights : ndarray of shape (s, k)
+        Dual coefficients.
+    linear : bool, default=False
+        Whether the kernel is the dot product instead of the arc-cosine kernel.
     """
 
-    centre: Doubles  # (a,)
-    anchors: Doubles  # (s, a), the class vectors it was solved for, centred, of mean squared length one
-    unit: float  # the length that centred vectors are divided by
-    weights: Doubles  # (s, k)
+    centre: Doubles
+    anchors: Doubles
+    unit: float
+    weights: Doubles
     linear: bool = False
 
     @classmethod
     def solved(
         cls, vectors: Doubles, targets: Doubles, noise: Doubles, centre: Doubles | None = None, linear: bool = False
     ) -> "WideGenerator":
-        """The generator of these vectors (s, a) and their targets (s, k).
+        """Fit the regression in closed form.
 
-        ``noise`` (s,) is how far a target may be missed: the ridge penalty, where the kernel is one on average. ``centre`` is
-        the mean of the vectors unless given.
+        Parameters
+        ----------
+        vectors : ndarray of shape (s, a)
+            Class vectors.
+        targets : ndarray of shape (s, k)
+            Targets, for example class means.
+        noise : ndarray of shape (s,)
+            Ridge penalty of each class, that is the noise variance of its target. The mean of k(v, v) over the classes is one.
+        centre : ndarray of shape (a,), default=None
+            Centre of the class vectors; None: their mean.
+        linear : bool, default=False
+            Use the dot product as kernel: ordinary ridge regression.
+
+        Returns
+        -------
+        WideGenerator
+            The fitted regression.
+
+        Examples
+        --------
+        >>> vectors, means = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[2.0], [-2.0]])
+        >>> WideGenerator.solved(vectors, means, noise=np.full(2, 1e-9))(vectors).round(3).tolist()
+        [[2.0], [-2.0]]
         """
         vectors = vectors.astype(np.float64)
         centre = vectors.mean(axis=0) if centre is None else centre
@@ -55,24 +111,24 @@ class WideGenerator:
         return cls(centre, anchors, unit, linalg.solve(ridge, targets.astype(np.float64), assume_a="pos"), linear)
 
     def followed_by(self, layer: Doubles) -> "WideGenerator":
-        """The generator whose targets go through a linear layer (m, k)."""
+        """Compose with a linear map of shape (m, k) of the targets."""
         return replace(self, weights=self.weights @ layer.T)
 
     def similarities(self, vectors: Doubles) -> Doubles:
-        """The kernel between class vectors and the anchors: (c, a) -> (c, s)."""
+        """Compute the kernel (c, s) between class vectors (c, a) and the anchors."""
         return _kernel(self.linear)((vectors.astype(np.float64) - self.centre) / self.unit, self.anchors)
 
     def __call__(self, vectors: Doubles) -> Doubles:
-        """(c, a) -> (c, k)."""
+        """Predict the targets (c, k) of class vectors (c, a)."""
         return np.asarray(self.similarities(vectors) @ self.weights)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What it is made of, by name."""
+        """Return the fitted arrays by name, for saving."""
         return {f"generator.{name}": np.asarray(value) for name, value in vars(self).items()}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "WideGenerator":
-        """The generator that :meth:`arrays` came from."""
+        """Restore a regression from the result of :meth:`arrays`."""
         centre, anchors, unit, weights = (arrays[f"generator.{name}"] for name in ("centre", "anchors", "unit", "weights"))
         return cls(centre, anchors, float(unit), weights, bool(arrays.get("generator.linear", False)))
 

@@ -1,1 +1,1 @@
-"""Methods that generate image features of unseen classes and train a classifier on them."""
+"""Generative methods: synthesise image features of unseen classes and train a classifier on them."""

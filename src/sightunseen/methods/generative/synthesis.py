@@ -1,4 +1,4 @@
-"""What methods that synthesise features share: adversaries taking turns, and a softmax classifier trained on features."""
+"""Building blocks of methods that synthesise features: gradient penalty, synthesis and softmax regression."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,12 +13,18 @@ from sightunseen.methods.shared.objectives import BatchObjective
 from sightunseen.training import Optimisation, Run, train
 from sightunseen.training.episodes import draw_normal
 
-STEP = 0.3  # how far a first step of the softmax classifier moves a score
+STEP = 0.3  # change of a score in the first step of the softmax classifier
 
 
 @contextmanager
 def frozen(network: nn.Module) -> Iterator[None]:
-    """The network's parameters get no gradient from what is computed here; what flows through it does."""
+    """Exclude the parameters of a network from gradients; gradients still flow through the network.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        The network.
+    """
     network.requires_grad_(False)
     try:
         yield
@@ -26,29 +32,55 @@ def frozen(network: nn.Module) -> Iterator[None]:
         network.requires_grad_(True)
 
 
-def linear_layers(network: Perceptron) -> list[nn.Linear]:
-    """The network's layers, first to last."""
-    return [layer for layer in network.layers if isinstance(layer, nn.Linear)]
-
-
 def gradient_penalty(critic: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, share: Tensor) -> Tensor:
-    """Mean of (||critic'(x)|| - 1)^2 at x between real and fake (n, d), ``share`` (n, 1) of the way from fake to real."""
+    """Compute the gradient penalty of a critic, the mean of (||critic'(x)|| - 1)^2 between real and fake points.
+
+    Parameters
+    ----------
+    critic : callable
+        Function from points (n, d) to values (n,) or (n, 1).
+    real, fake : Tensor of shape (n, d)
+        Points.
+    share : Tensor of shape (n, 1)
+        Weight of the real point in each interpolation.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The penalty.
+    """
     between = (share * real + (1 - share) * fake).detach().requires_grad_()
     (slopes,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)  # (n, d)
     return excess(slopes)
 
 
 def excess(slopes: Tensor) -> Tensor:
-    """Mean of (||slope|| - 1)^2 over slopes (n, d)."""
-    lengths = torch.sqrt(slopes.square().sum(dim=1) + 1e-12)  # whose gradient is finite where the critic is flat
+    """Compute the mean of (||slope|| - 1)^2 over slopes (n, d)."""
+    lengths = torch.sqrt(slopes.square().sum(dim=1) + 1e-12)  # the gradient stays finite where the critic is flat
     return (lengths - 1).square().mean()
 
 
 @torch.no_grad()
 def synthesise(generator: Perceptron, vectors: Tensor, noise_size: int, n_images: int, seed: int) -> Tensor:
-    """Features of ``n_images`` a class, class after class: vectors (c, a) -> (c * n_images, d).
+    """Synthesise features of classes. All classes get the same noise, so that they differ by their vectors only.
 
-    Every class gets the same noise: nothing but its vector tells it from others, whatever its label and company.
+    Parameters
+    ----------
+    generator : Perceptron
+        Network from noise and class vector to features.
+    vectors : Tensor of shape (c, a)
+        Class vectors.
+    noise_size : int
+        Length of the noise vector.
+    n_images : int
+        Number of features per class.
+    seed : int
+        Seed of the noise.
+
+    Returns
+    -------
+    Tensor of shape (c * n_images, d)
+        Features, class by class.
     """
     noise = draw_normal(derive_seed(seed, "synthesis"), torch.zeros((), dtype=torch.long), (n_images, noise_size))
     noise = noise.to(vectors.device)
@@ -56,28 +88,65 @@ def synthesise(generator: Perceptron, vectors: Tensor, noise_size: int, n_images
 
 
 class SoftmaxTraining(BatchObjective):
-    """Softmax regression on features (n, d) of classes at ``places`` (n,), in mini-batches."""
+    """Softmax regression on mini-batches.
 
-    def __init__(self, features: Tensor, places: Tensor, n_classes: int, batch_size: int, seed: int) -> None:
+    Parameters
+    ----------
+    features : Tensor of shape (n, d)
+        Features.
+    targets : Tensor of shape (n,)
+        Class indices.
+    n_classes : int
+        Number of classes.
+    batch_size : int
+        Number of images per mini-batch.
+    seed : int
+        Seed of the mini-batches.
+    """
+
+    def __init__(self, features: Tensor, targets: Tensor, n_classes: int, batch_size: int, seed: int) -> None:
         self.weight = nn.Parameter(features.new_zeros(n_classes, features.shape[1]))
         self.bias = nn.Parameter(features.new_zeros(n_classes))
-        super().__init__([self.weight, self.bias], features, places, batch_size, seed)
+        super().__init__([self.weight, self.bias], features, targets, batch_size, seed)
 
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        """Cross-entropy."""
-        scores = self.features[task["rows"]] @ self.weight.T + self.bias  # (n, c)
-        return cross_entropy(scores, self.places[task["rows"]])
+    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute the cross-entropy."""
+        scores = self.features[batch["rows"]] @ self.weight.T + self.bias  # (n, c)
+        return cross_entropy(scores, self.targets[batch["rows"]])
 
 
 def train_softmax(
-    features: Tensor, places: Tensor, n_classes: int, seed: int, n_steps: int, batch_size: int = 256
+    features: Tensor, targets: Tensor, n_classes: int, seed: int, n_steps: int, batch_size: int = 256
 ) -> tuple[Tensor, Tensor]:
-    """Weights (c, d) and biases (c,) of softmax regression, by ``n_steps`` mini-batches."""
-    # Around their mean, which would otherwise drown what tells features apart.
+    """Train a softmax regression with Adam.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, d)
+        Features.
+    targets : Tensor of shape (n,)
+        Class indices.
+    n_classes : int
+        Number of classes.
+    seed : int
+        Seed of the mini-batches.
+    n_steps : int
+        Number of gradient steps.
+    batch_size : int, default=256
+        Number of images per mini-batch.
+
+    Returns
+    -------
+    weights : Tensor of shape (c, d)
+        Weights.
+    biases : Tensor of shape (c,)
+        Biases.
+    """
+    # Centring: otherwise the common mean dominates the differences between classes.
     mean = features.mean(dim=0)
     centred = features - mean
-    objective = SoftmaxTraining(centred, places, n_classes, min(batch_size, len(features)), derive_seed(seed, "softmax"))
-    # A step of Adam moves every weight by about its learning rate, and so a score by that times the sum of the features.
+    objective = SoftmaxTraining(centred, targets, n_classes, min(batch_size, len(features)), derive_seed(seed, "softmax"))
+    # A step of Adam changes each weight by about the learning rate, and a score by that times the L1 norm of the features.
     size = float(centred.abs().sum(dim=1).mean())
     with torch.enable_grad():
         train(Run(objective, Optimisation(n_steps, STEP / max(size, 1.0), schedule="cosine")))

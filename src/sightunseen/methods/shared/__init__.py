@@ -1,1 +1,1 @@
-"""Numerics that several methods share."""
+"""Building blocks that several methods share."""

@@ -10,36 +10,58 @@ from scipy import sparse
 from scipy.sparse.linalg import cg
 from sklearn.neighbors import NearestNeighbors
 
-Doubles = NDArray[np.float64]
+from sightunseen.core.arrays import Doubles
 
 
 def propagate(points: ArrayLike, initial: ArrayLike, neighbours: int, alpha: float) -> Doubles:
-    """(I - alpha S)^-1 Y, where S = D^-1/2 W D^-1/2 and W is the graph of :func:`neighbour_graph`.
+    """Propagate scores over the graph of nearest neighbours: (I - alpha S)^-1 Y.
+
+    S = D^-1/2 W D^-1/2, where W is the graph of :func:`neighbour_graph` and D its degrees.
 
     Parameters
     ----------
-    points : (m, k), what is near on these is likely of one class.
-    initial : (m, c), Y: scores of every point for every class, from zero up in the paper.
-    neighbours : edges go from a point to so many others; all others where there are fewer.
-    alpha : from 0, which leaves the scores as they are, to just below 1.
+    points : array-like of shape (m, k)
+        Points; neighbours are likely to share a class.
+    initial : array-like of shape (m, c)
+        Y, the initial scores of each point; non-negative in the paper.
+    neighbours : int
+        Number of nearest neighbours; all other points if there are fewer.
+    alpha : float
+        Weight of the neighbours, from 0 (scores stay as they are) to below 1.
 
     Returns
     -------
-    (m, c), the limit of F = alpha S F + Y. Times 1 - alpha it has the size of ``initial``.
+    ndarray of shape (m, c)
+        The limit of F = alpha S F + Y. Multiplied by 1 - alpha, it has the scale of ``initial``.
     """
     return _propagate(neighbour_graph(points, neighbours)[0], np.asarray(initial, dtype=np.float64), alpha)
 
 
 def neighbour_graph(points: ArrayLike, neighbours: int) -> tuple[sparse.csr_array, float]:
-    """W (m, m): exp(-distance^2 / (2 width^2)) between two points of which one is among the other's neighbours; the width.
+    """Build the symmetric graph of nearest neighbours.
 
-    The width, which the papers leave open, is the mean distance of neighbours: it goes with the scale of the points.
+    The weight of two points, one of which is a neighbour of the other, is exp(-distance^2 / (2 width^2)). The papers leave the
+    width open; here it is the mean distance of neighbours.
+
+    Parameters
+    ----------
+    points : array-like of shape (m, k)
+        Points.
+    neighbours : int
+        Number of nearest neighbours.
+
+    Returns
+    -------
+    graph : csr_array of shape (m, m)
+        Weights.
+    width : float
+        Width of the Gaussian.
     """
     points = np.asarray(points, dtype=np.float64)
     count = min(neighbours, len(points) - 1)
     if count < 1:
         return sparse.csr_array((len(points), len(points))), 1.0
-    # Without points of its own to look up, scikit-learn leaves every point out of its own neighbours.
+    # Called without arguments, kneighbors excludes each point from its own neighbours.
     distances, nearest = NearestNeighbors(n_neighbors=count, algorithm="brute").fit(points).kneighbors()  # (m, count)
     width = float(distances.mean()) or 1.0
     rows = np.repeat(np.arange(len(points)), count)
@@ -50,14 +72,30 @@ def neighbour_graph(points: ArrayLike, neighbours: int) -> tuple[sparse.csr_arra
 
 @dataclass(frozen=True)
 class Propagation:
-    """Points propagated among themselves, and new points with them: F(x) = (1 - alpha) [x + alpha sum_j S(x, j) F_j].
+    """Points propagated over their own graph, and its extension to new points.
 
-    Propagating is linear: where scores are products of points and classes, those of propagated points are propagated scores.
+    A new point x becomes (1 - alpha) [x + alpha sum_j S(x, j) F_j]. Propagation is linear: where scores are products of points
+    and classes, the scores of propagated points are the propagated scores.
+
+    Parameters
+    ----------
+    points : ndarray of shape (m, k)
+        Points of the graph.
+    propagated : ndarray of shape (m, k)
+        F, the propagated points.
+    degrees : ndarray of shape (m,)
+        Degrees of the graph.
+    width : float
+        Width of the Gaussian.
+    neighbours : int
+        Number of nearest neighbours.
+    alpha : float
+        Weight of the neighbours.
     """
 
-    points: NDArray[Any]  # (m, k)
-    propagated: Doubles  # (m, k)
-    degrees: Doubles  # (m,)
+    points: NDArray[Any]
+    propagated: Doubles
+    degrees: Doubles
     width: float
     neighbours: int
     alpha: float
@@ -70,7 +108,7 @@ class Propagation:
         return cls(points, propagated, _degrees(graph), width, neighbours, alpha)
 
     def extended(self, new: NDArray[Any]) -> Doubles:
-        """New points (n, k) with what they get from the nearest of the old ones; an old one is its own nearest, too."""
+        """Propagate new points (n, k) from their nearest points of the graph; a point of the graph is its own nearest point."""
         count = min(self.neighbours, len(self.points))
         distances, nearest = NearestNeighbors(n_neighbors=count, algorithm="brute").fit(self.points).kneighbors(new)
         weights = _weights(distances, self.width)  # (n, count)
@@ -80,14 +118,14 @@ class Propagation:
         return np.asarray((1 - self.alpha) * (new + self.alpha * received))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What was learned, by name."""
+        """Return the fitted state as named arrays."""
         numbers = np.array([self.width, self.neighbours, self.alpha])
         named = {"points": self.points, "propagated": self.propagated, "degrees": self.degrees, "numbers": numbers}
         return {f"propagation.{name}": array for name, array in named.items()}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self | None:
-        """What :meth:`arrays` came from; None where there is nothing of it."""
+        """Restore the state from :meth:`arrays`; return None if it was not saved."""
         if "propagation.points" not in arrays:
             return None
         points, propagated, degrees, numbers = (
@@ -98,7 +136,7 @@ class Propagation:
 
 def _propagate(graph: sparse.csr_array, initial: Doubles, alpha: float) -> Doubles:
     scale = sparse.diags_array(_inverse_root(_degrees(graph)))
-    # Symmetric, and its eigenvalues lie from 1 - alpha to 1 + alpha: conjugate gradients need some dozen steps.
+    # Symmetric with eigenvalues from 1 - alpha to 1 + alpha: conjugate gradients converge in a few dozen iterations.
     system = (sparse.eye_array(len(initial)) - alpha * (scale @ graph @ scale)).tocsr()
     return np.stack([cg(system, column, rtol=1e-10)[0] for column in initial.T], axis=1)
 
@@ -112,5 +150,5 @@ def _degrees(graph: sparse.csr_array) -> Doubles:
 
 
 def _inverse_root(degrees: Doubles) -> Doubles:
-    """1 / sqrt(degrees); zero for a point that has no neighbours near enough."""
+    """Compute 1 / sqrt(degrees); zero for an isolated point."""
     return np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)

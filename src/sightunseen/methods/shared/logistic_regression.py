@@ -1,4 +1,4 @@
-"""Logistic regression, of many targets at once or by softmax over classes, by L-BFGS."""
+"""Regularised logistic regression by L-BFGS: softmax over classes, or many binary targets at once."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,26 +18,53 @@ Loss = Callable[[Array, Array], tuple[Array, Array]]
 
 
 def softmax_regression(X: Array, targets: Array, penalty: float, tolerance: float = 1e-4) -> tuple[Array, Array]:
-    """Weights (d, k) and intercepts (k,) of p(k | x) = softmax(x' W + b).
+    """Fit softmax regression, p(k | x) = softmax(x' W + b).
 
-    They minimise the mean cross-entropy plus half of ``penalty`` times |W|^2 times the mean variance of a feature: whatever
-    the unit of the features, a penalty means the same. scikit-learn's C is the inverse of the whole factor times n.
+    Minimises the mean cross-entropy plus penalty / 2 |W|^2 times the mean variance of a feature, so that the penalty does not
+    depend on the scale of the features. The C of scikit-learn is the inverse of this factor times n.
 
     Parameters
     ----------
-    X : (n, d), in the precision to compute in.
-    targets : (n, k), 1 where an image is of the class and 0 elsewhere.
-    penalty : more than zero.
-    tolerance : a step that lowers the loss by less, relative to it, is the last.
+    X : ndarray of shape (n, d)
+        Features, in the precision of the computation.
+    targets : ndarray of shape (n, k)
+        One-hot labels.
+    penalty : float
+        Relative L2 penalty, greater than zero.
+    tolerance : float, default=1e-4
+        Relative decrease of the loss below which the iteration stops.
+
+    Returns
+    -------
+    weights : ndarray of shape (d, k)
+        W.
+    intercepts : ndarray of shape (k,)
+        b.
     """
     shares = np.clip(targets.mean(axis=0, dtype=np.float64), 1e-6, 1)
     return _minimise(X, targets, penalty, _cross_entropies, np.log(shares), shares, tolerance)
 
 
 def logistic_regressions(X: Array, targets: Array, penalty: float, tolerance: float = 1e-4) -> tuple[Array, Array]:
-    """Weights (d, k) and intercepts (k,) of k separate p(target = 1 | x) = 1 / (1 + exp(-(x' w + b))).
+    """Fit k independent logistic regressions, p(target = 1 | x) = 1 / (1 + exp(-(x' w + b))).
 
-    Parameters as for :func:`softmax_regression`; every target must be 0 for some image and 1 for some other.
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Features, in the precision of the computation.
+    targets : ndarray of shape (n, k)
+        Binary targets; each column contains both 0 and 1.
+    penalty : float
+        Relative L2 penalty, as for :func:`softmax_regression`.
+    tolerance : float, default=1e-4
+        Relative decrease of the loss below which the iteration stops.
+
+    Returns
+    -------
+    weights : ndarray of shape (d, k)
+        Weights.
+    intercepts : ndarray of shape (k,)
+        Intercepts.
     """
     shares = targets.mean(axis=0, dtype=np.float64)
     return _minimise(X, targets, penalty, _log_losses, np.log(shares / (1 - shares)), shares, tolerance)
@@ -48,19 +75,19 @@ def _minimise(
     targets: Array,
     penalty: float,
     losses_of: Loss,
-    first_intercepts: Array,
+    initial_intercepts: Array,
     shares: Array,
     tolerance: float,
 ) -> tuple[Array, Array]:
-    """Both regressions; ``shares`` are how often each target is 1."""
+    """Fit either regression; ``shares`` (k,) are the frequencies of the targets."""
     (n, d), k = X.shape, targets.shape[1]
     mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
     X = X - mean
     covariance = np.asarray(X.T @ X, dtype=np.float64) / n  # (d, d)
     variance = mean_diagonal(covariance)
     weight = penalty * variance
-    # L-BFGS needs few steps where the curvature is alike in all directions: W = L'^-1 V, with L L' the curvature at the start,
-    # of images whose targets are as likely as their shares, and never flatter than rounding can tell.
+    # Preconditioning: W = L'^-1 V, where L L' is the Hessian at the start (every image has the class frequencies as
+    # probabilities), bounded from below by the rounding error. L-BFGS then needs few iterations.
     curvature = float(np.mean(shares * (1 - shares)))
     least = max(weight, 1e-4 * curvature * variance)
     whitening = linalg.cholesky(curvature * covariance + least * np.eye(d), lower=True).astype(X.dtype)  # L (d, d)
@@ -76,7 +103,7 @@ def _minimise(
         value = losses.mean(dtype=np.float64) + weight / 2 * float(np.square(W, dtype=np.float64).sum())
         return value, np.concatenate([residuals.mean(axis=0, dtype=np.float64), slope.ravel()])
 
-    start = np.concatenate([first_intercepts, np.zeros(d * k)])
+    start = np.concatenate([initial_intercepts, np.zeros(d * k)])
     found = optimize.minimize(
         objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS, "ftol": tolerance, "gtol": 0.0}
     ).x
@@ -85,11 +112,11 @@ def _minimise(
 
 
 def _cross_entropies(scores: Array, targets: Array) -> tuple[Array, Array]:
-    """Losses (n,) and their slopes in the scores, (n, k)."""
+    """Compute losses (n,) and their gradient with respect to the scores, (n, k)."""
     normaliser = logsumexp(scores, axis=1, keepdims=True)
     return normaliser[:, 0] - (targets * scores).sum(axis=1), np.exp(scores - normaliser) - targets
 
 
 def _log_losses(scores: Array, targets: Array) -> tuple[Array, Array]:
-    """The same, summed over separate targets."""
+    """Compute losses (n,), summed over independent targets, and their gradient (n, k)."""
     return (np.logaddexp(0, scores) - targets * scores).sum(axis=1), expit(scores) - targets

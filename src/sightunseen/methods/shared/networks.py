@@ -1,8 +1,9 @@
-"""Fully connected networks whose first weights come from one seed."""
+"""Fully connected networks with reproducible initial weights."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -15,19 +16,28 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "linear": lambda values: values,
     "relu": torch.relu,
     "leaky relu": lambda values: functional.leaky_relu(values, 0.2),
-    "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
 }
 
 
 class Perceptron(nn.Module):
-    """Fully connected layers of these sizes, first to last: ``(a, hidden, d)`` maps (..., a) to (..., d).
+    """Multi-layer perceptron with He initialisation: ``sizes=(a, hidden, d)`` maps (..., a) to (..., d).
 
     Parameters
     ----------
-    sizes : of the input, of every hidden layer and of the output.
-    rng : the random numbers of the first weights, by He et al. (deviation sqrt(2 / inputs)); biases start at zero.
-    activation, last : what follows every hidden layer, and the last one: a name of ``ACTIVATIONS``.
+    sizes : sequence of int
+        Sizes of the input, the hidden layers and the output.
+    rng : torch.Generator
+        Random numbers of the initial weights, with deviation sqrt(2 / inputs); biases start at zero.
+    activation : str, default="relu"
+        Activation of the hidden layers, a key of ``ACTIVATIONS``.
+    last : str, default="linear"
+        Activation of the last layer, a key of ``ACTIVATIONS``.
+
+    Raises
+    ------
+    SettingsError
+        If an activation is unknown.
     """
 
     def __init__(self, sizes: Sequence[int], rng: torch.Generator, activation: str = "relu", last: str = "linear") -> None:
@@ -39,10 +49,10 @@ class Perceptron(nn.Module):
         for layer in layers:
             nn.init.normal_(layer.weight, 0.0, math.sqrt(2 / layer.in_features), generator=rng)
             nn.init.zeros_(layer.bias)
-        self.layers = nn.ModuleList(layers)
+        self.layers = cast("Sequence[nn.Linear]", nn.ModuleList(layers))
 
     def forward(self, values: Tensor) -> Tensor:
-        """(..., first size) -> (..., last size)."""
+        """Map (..., first size) to (..., last size)."""
         *hidden, last = self.layers
         for layer in hidden:
             values = ACTIVATIONS[self.activation](layer(values))
@@ -50,7 +60,20 @@ class Perceptron(nn.Module):
 
 
 def as_layers(first: nn.Linear, last: nn.Linear, rectify: bool = False) -> tuple[Layer, Layer]:
-    """A network FC-ReLU-FC in numpy; ``rectify`` says whether another ReLU ends it."""
+    """Convert a network FC-ReLU-FC to numpy.
+
+    Parameters
+    ----------
+    first, last : torch.nn.Linear
+        The two layers.
+    rectify : bool, default=False
+        Whether a ReLU follows the last layer.
+
+    Returns
+    -------
+    tuple of Layer
+        The layers.
+    """
     return _as_layer(first, True), _as_layer(last, rectify)
 
 

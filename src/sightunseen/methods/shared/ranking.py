@@ -1,7 +1,7 @@
-"""Scores x' W s learned by ranking: an image's own class must stand a margin above every other (ALE, DEVISE, SJE, LATEM).
+"""Bilinear scores x' W s trained with ranking losses (ALE, DEVISE, SJE, LATEM).
 
-The losses are functions of the scores (n, c) and of the columns (n,) the images belong to, as means over images. Every wrong
-class is looked at, where the papers' stochastic gradient samples some of them.
+The losses are functions of scores (n, c) and class indices (n,), and means over images. They include all wrong classes, where
+the papers' stochastic gradient descent samples some of them.
 """
 
 from collections.abc import Mapping
@@ -11,73 +11,123 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.linear import ClassifierMap, Layer
-from sightunseen.core.randomness import derive_seed
-from sightunseen.methods.base.classifier import Floats
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
-from sightunseen.methods.shared.objectives import BatchObjective
+from sightunseen.methods.shared.objectives import ModelBatchObjective
 
 
 def violations(scores: Tensor, targets: Tensor, margin: float) -> Tensor:
-    """By how much each wrong class comes too close to the right one: max(0, margin + F(x, y) - F(x, y_n)), (n, c)."""
+    """Compute the margin violations max(0, margin + F(x, y) - F(x, y_n)) of all wrong classes.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n, c)
+        Scores.
+    targets : Tensor of shape (n,)
+        Indices of the images' classes.
+    margin : float
+        Margin.
+
+    Returns
+    -------
+    Tensor of shape (n, c)
+        Violations; zero for the images' own classes.
+    """
     right = targets.unsqueeze(-1)
     hinges = torch.relu(margin + scores - scores.gather(-1, right))
     return hinges.scatter(-1, right, 0.0)
 
 
 def summed_ranking(scores: Tensor, targets: Tensor, margin: float) -> Tensor:
-    """The mean over images of the sum of all violations (DEVISE, Eq. 1)."""
+    """Compute the mean over images of the sum of violations (DEVISE, Eq. 1)."""
     return violations(scores, targets, margin).sum(dim=-1).mean()
 
 
 def structured_ranking(scores: Tensor, targets: Tensor, margin: float) -> Tensor:
-    """The mean over images of the largest violation (SJE)."""
+    """Compute the mean over images of the largest violation (SJE)."""
     return violations(scores, targets, margin).amax(dim=-1).mean()
 
 
 def weighted_ranking(scores: Tensor, targets: Tensor, margin: float) -> Tensor:
-    """The mean over images of l_r / r times the sum of violations, for r of them and l_r = 1 + 1/2 + ... + 1/r (ALE).
+    """Compute the weighted approximate ranking loss (ALE).
 
-    An image of rank r costs about l_r: ranks near the top count for more than their number.
+    It is the mean over images of l_r / r times the sum of violations, where r is their number and l_r = 1 + 1/2 + ... + 1/r, so
+    that violations near the top of the ranking weigh more.
     """
     found = violations(scores, targets, margin)
     ranks = (found > 0).sum(dim=-1)  # (n,)
     steps = torch.arange(1, scores.shape[-1] + 1, device=scores.device, dtype=scores.dtype)
-    weights = torch.cumsum(1 / steps, dim=0) / steps  # l_r / r at place r - 1
+    weights = torch.cumsum(1 / steps, dim=0) / steps  # l_r / r at index r - 1
     return (weights[(ranks - 1).clamp(min=0)] * found.sum(dim=-1)).mean()
 
 
 class CompatibilityMap(nn.Module):
-    """F(x, y) = x' W s_y, from zero: nothing is known of a direction before an image tells."""
+    """Bilinear compatibility F(x, y) = x' W s_y, with initial weights of zero.
+
+    Parameters
+    ----------
+    n_features, n_attributes : int
+        d and a.
+    """
 
     def __init__(self, n_features: int, n_attributes: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(n_features, n_attributes))
 
     def forward(self, features: Tensor, vectors: Tensor) -> Tensor:
-        """Features (n, d) and class vectors (c, a) -> scores (n, c)."""
+        """Score features (n, d) against class vectors (c, a): (n, c)."""
         return features @ self.weight @ vectors.T
 
 
-class RankingTraining(BatchObjective):
-    """Mini-batches of all images, each ranked among all seen classes by ``model.ranking_loss``."""
+class RankingTraining(ModelBatchObjective):
+    """Ranking loss of mini-batches among all seen classes."""
 
-    def __init__(self, model: "RankingClassifier", features: Tensor, places: Tensor) -> None:
-        seed = derive_seed(model.seed, "batches")
-        super().__init__(model._trained_parameters(), features, places, model.batch_size, seed)
-        self.model, self.network = model, model.networks_["map"]
-        self.vectors = model._vectors_on_device(model.seen_classes_)  # (s, a)
+    model: "RankingClassifier"
 
-    def loss(self, task: Mapping[str, Tensor]) -> Tensor:
-        """How far the batch is from being ranked."""
-        rows = task["rows"]
-        scores = self.network(self.features.index_select(0, rows), self.vectors)  # (b, s)
-        return self.model.ranking_loss(scores, self.places[rows])
+    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute the ranking loss of a mini-batch."""
+        rows = batch["rows"]
+        scores = self.model.networks_["map"](self.features.index_select(0, rows), self.vectors)  # (b, s)
+        return self.model.ranking_loss(scores, self.targets[rows])
 
 
 class RankingClassifier(GradientTrainedClassifier):
-    """A method fills in :meth:`ranking_loss`, and may bring another map."""
+    """Base class of methods with bilinear scores and a ranking loss. A subclass implements :meth:`ranking_loss`.
+
+    Parameters
+    ----------
+    margin : float, default=1.0
+        Margin by which the score of an image's own class must exceed all other scores.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    semantic_norm : float, "sqrt" or None, default="sqrt"
+        L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
+        vectors unscaled.
+    n_steps : int, default=1000
+        Number of gradient steps.
+    batch_size : int, default=64
+        Number of images per mini-batch.
+    learning_rate : float, default=5e-4
+        Learning rate of Adam.
+    schedule : {"constant", "cosine", "halve every K"}, default="cosine"
+        Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
+    weight_decay : float, default=0.0
+        L2 penalty of Adam, added to the gradient.
+    seen_penalty : float, default=0.0
+        Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+    seed : int, default=0
+        Seed from which all random numbers are derived.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device for training and prediction; ``"auto"`` uses a GPU if there is one.
+
+    Attributes
+    ----------
+    networks_ : dict
+        ``"map"`` holds the parameter ``weight``, W.
+    """
 
     search_space = {"learning_rate": (2e-4, 5e-4, 2e-3)}
 
@@ -108,35 +158,78 @@ class RankingClassifier(GradientTrainedClassifier):
         self.device = device
 
     def ranking_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """The loss of scores (n, c) of images whose classes stand at the columns ``targets``, (n,)."""
+        """Compute the ranking loss.
+
+        Parameters
+        ----------
+        scores : Tensor of shape (n, c)
+            Scores.
+        targets : Tensor of shape (n,)
+            Indices of the images' classes.
+
+        Returns
+        -------
+        Tensor of shape ()
+            The loss.
+        """
         raise NotImplementedError
 
     def check_settings(self) -> None:
-        """Refuse settings that cannot be meant."""
+        """Validate hyperparameters."""
         super().check_settings()
         check_number("margin", self.margin, 0)
         check_whole("batch_size", self.batch_size, 1)
 
     def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
-        """Images in the space of class vectors, x' W, and the class vectors: (n, a), (c, a)."""
-        network = self.networks_["map"]
-        if not isinstance(network, CompatibilityMap):  # LATEM's several maps are several spaces
+        """Return the joint embedding space: images x' W and class vectors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the images.
+        labels : array-like of labels, {"all", "seen", "unseen"} or None
+            The classes; None stands for all.
+
+        Returns
+        -------
+        images : ndarray of shape (n, a)
+            Projected images.
+        classes : ndarray of shape (c, a)
+            Scaled class vectors.
+
+        Raises
+        ------
+        SettingsError
+            If the scores are not bilinear (LATEM; ALE after ``adapt``).
+        """
+        if not self._is_bilinear:
             return super().compared(X, labels)
-        images = self._features(X) @ network.weight.detach().cpu().numpy()
-        return images, self._vectors_of(self.candidates(labels)).astype(np.float32)
+        return self._features(X) @ self._weight(), self._vectors_of(self.candidates(labels)).astype(np.float32)
 
     def classifier_map(self) -> ClassifierMap:
-        """One layer: w = W s."""
-        network = self.networks_["map"]
-        if not isinstance(network, CompatibilityMap):  # the best of LATEM's several maps is not linear
-            return super().classifier_map()
-        return ClassifierMap((Layer(network.weight.detach().cpu().numpy()),))
+        """Return one layer, w = W s.
+
+        Raises
+        ------
+        SettingsError
+            If the scores are not bilinear (LATEM; ALE after ``adapt``).
+        """
+        return ClassifierMap((Layer(self._weight()),)) if self._is_bilinear else super().classifier_map()
+
+    @property
+    def _is_bilinear(self) -> bool:
+        """Whether scores are x' W s with one matrix W."""
+        return True
+
+    def _weight(self) -> Floats:
+        """W, (d, a)."""
+        return np.asarray(self.networks_["map"].get_parameter("weight").detach().cpu().numpy())
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         return {"map": CompatibilityMap(int(self.n_features_in_), self.table_.vectors.shape[1])}
 
-    def _objective(self, X: Tensor, places: Tensor) -> RankingTraining:
-        return RankingTraining(self, X, places)
+    def _objective(self, X: Tensor, targets: Tensor) -> RankingTraining:
+        return RankingTraining(self, X, targets)
 
     def _score_images(self, X: Tensor, prepared: Tensor) -> Tensor:
         scores: Tensor = self.networks_["map"](X, prepared)

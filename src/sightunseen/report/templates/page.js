@@ -2,9 +2,9 @@
 (() => {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const figures = read("figures"), config = read("config");
-  const views = new Map();  // chart element -> Vega's view
+  const views = new Map();  // chart element -> Vega view
 
-  // -- light and dark: the system's, until the reader says otherwise; paper is light -------------------------------
+  // -- theme: that of the system until the reader switches it; always light in print --------------------------------
   const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
   let chosen = null;
   const theme = (printing) => {
@@ -31,7 +31,7 @@
   const draw = async (element) => {
     const figure = figures[element.dataset.figure], panel = figure.panels[Number(element.dataset.panel)];
     const spec = {...panel.spec, datasets: {rows: rowsOf(figure.columns)}};
-    const legend = {...config.legend, columns: element.clientWidth < 480 ? 1 : 0};  // on a phone, one below the other
+    const legend = {...config.legend, columns: element.clientWidth < 480 ? 1 : 0};  // one column on a phone
     try {
       const result = await vegaEmbed(element, spec, {
         actions: false, config: {...config, legend, background: null}, renderer: panel.canvas ? "canvas" : "svg",
@@ -40,10 +40,10 @@
       element.dataset.drawn = "yes";
     } catch (error) {
       element.innerHTML = "";
-      const words = document.createElement("p");
-      words.className = "failed";
-      words.textContent = `This chart could not be drawn: ${error.message}`;
-      element.append(words);
+      const message = document.createElement("p");
+      message.className = "failed";
+      message.textContent = `This chart could not be drawn: ${error.message}`;
+      element.append(message);
       throw error;
     }
   };
@@ -102,10 +102,10 @@
       const texts = cells.map((cell) => cell.textContent.trim());
       if (texts.some((text) => /\d/.test(text)) && texts.every((text) => numeric.test(text))) [head, ...cells].forEach((cell) => cell.classList.add("number"));
       head.querySelector("button").addEventListener("click", () => {
-        const falling = head.getAttribute("aria-sort") === "ascending" || (!head.hasAttribute("aria-sort") && head.classList.contains("number"));
+        const descending = head.getAttribute("aria-sort") === "ascending" || (!head.hasAttribute("aria-sort") && head.classList.contains("number"));
         heads.forEach((other) => other.removeAttribute("aria-sort"));
-        head.setAttribute("aria-sort", falling ? "descending" : "ascending");
-        const sign = falling ? -1 : 1;
+        head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+        const sign = descending ? -1 : 1;
         const keyed = [...body.rows].map((row) => [row, row.cells[k].textContent, number(row.cells[k].textContent)]);
         keyed.sort(([, a, x], [, b, y]) => {
           if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) && Number.isNaN(y) ? sign * a.localeCompare(b) : Number.isNaN(x) - Number.isNaN(y);

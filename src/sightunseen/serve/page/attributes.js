@@ -1,4 +1,4 @@
-// The form that describes a new class: sliders for its attributes, and what the answers make of it.
+// The form of a new class: one slider per attribute, and a preview of the class in the predictions.
 
 import { changed } from "./photos.js";
 import { $, ask, attribute, described, made, short, state } from "./shared.js";
@@ -9,7 +9,7 @@ export function clearForm() {
   for (const id of ["name", "description", "find-attribute", "like"]) $(id).value = "";
   state.values.clear();
   showAttributes();
-  showTrial();
+  showPreview();
 }
 
 export function showAttributes() {
@@ -19,20 +19,20 @@ export function showAttributes() {
   const order = like ? fitting : [...fitting.filter((one) => state.values.has(one.name)), ...fitting.filter((one) => !state.values.has(one.name))];
   $("attribute-list").replaceChildren(...order.slice(0, MOST_SHOWN).map(slider));
   const hidden = order.length - MOST_SHOWN;
-  if (hidden > 0) $("attribute-list").append(made("p", { textContent: `and ${hidden} more: type above to find them` }));
-  if (!order.length) $("attribute-list").append(made("p", { textContent: "no attribute has this in its name" }));
+  if (hidden > 0) $("attribute-list").append(made("p", { textContent: `and ${hidden} more: use the search field` }));
+  if (!order.length) $("attribute-list").append(made("p", { textContent: "no attribute matches" }));
   countSet();
 }
 
 function countSet() {
-  $("how-many").textContent = `(${state.attributes.length}; ${state.values.size ? `${state.values.size} set` : "move the sliders that matter, the rest stays average"})`;
+  $("how-many").textContent = `(${state.attributes.length}; ${state.values.size ? `${state.values.size} set` : "unset attributes have their average value"})`;
 }
 
-function slider(one, place) {
-  const id = `attribute-${place}`, { name, lowest, highest, mean } = one;
+function slider(one, index) {
+  const id = `attribute-${index}`, { name, lowest, highest, mean } = one;
   const range = made("input", { type: "range", id, min: lowest, max: highest > lowest ? highest : lowest + 1, step: "any" });
-  const shown = made("output"), reset = made("button", { type: "button", className: "small", textContent: "↺", title: "average again" });
-  reset.setAttribute("aria-label", `${attribute(name)}: average again`);
+  const shown = made("output"), reset = made("button", { type: "button", className: "small", textContent: "↺", title: "reset to average" });
+  reset.setAttribute("aria-label", `${attribute(name)}: reset to average`);
   const label = made("label", { textContent: attribute(name) });
   label.htmlFor = id;
   const box = made("div", { className: "attribute" }, label, made("div", { className: "row" }, range, shown, reset));
@@ -45,7 +45,7 @@ function slider(one, place) {
   };
   range.addEventListener("input", () => { state.values.set(name, Number(range.value)); show(); countSet(); changed(); });
   reset.addEventListener("click", () => { state.values.delete(name); show(); range.focus(); countSet(); changed(); });
-  // Steps for the keyboard: twenty from one end to the other.
+  // Arrow keys move the slider by a twentieth of its range.
   range.addEventListener("keydown", (event) => {
     const turn = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
     if (!turn) return;
@@ -62,14 +62,14 @@ export async function startFrom() {
   const name = $("like").value;
   if (name) {
     const found = (await ask("classes?vectors=true")).classes.find((known) => known.name === name);
-    state.attributes.forEach((one, place) => state.values.set(one.name, found.vector[place]));
+    state.attributes.forEach((one, index) => state.values.set(one.name, found.vector[index]));
   }
   showAttributes();
   changed();
 }
 
-export function showTrial() {
-  const trial = described();
-  $("trial").textContent = !trial ? "" : state.photos.length
-    ? `The answers already count “${trial.name}” in. Add it to keep it.` : `Choose a photo to see how “${trial.name}” does.`;
+export function showPreview() {
+  const preview = described();
+  $("preview").textContent = !preview ? "" : state.photos.length
+    ? `The predictions include “${preview.name}”. Add it to keep it.` : `Choose a photo to test “${preview.name}”.`;
 }

@@ -1,4 +1,4 @@
-// The classes: which stand to choice, and those that come and go.
+// Candidate classes, and adding and removing classes.
 
 import { clearForm } from "./attributes.js";
 import { answerAll, later } from "./photos.js";
@@ -10,16 +10,16 @@ export async function loadClasses() {
   const names = new Set(found.classes.map((one) => one.name));
   state.chosen = new Set([...state.chosen].filter((name) => names.has(name)));
   const seen = found.classes.filter((one) => one.seen).length, unseen = found.classes.length - seen;
-  $("subtitle").textContent = `A model that knows ${found.classes.length} classes: ${seen} by photos, ${unseen} by description alone.`;
+  $("subtitle").textContent = `The model has ${found.classes.length} classes: ${seen} seen in training, ${unseen} unseen (described only).`;
   for (const [which, count] of Object.entries({ all: found.classes.length, seen, unseen })) {
     document.querySelector(`[data-count=${which}]`).textContent = `(${count})`;
     document.querySelector(`input[value=${which}]`).disabled = count === 0;
   }
   $("by-text").hidden = !/^(text|names|both)\b/.test(found.semantics);
   $("by-attributes").hidden = found.attributes.length === 0;
-  $("guard").hidden = !found.guarded;
+  $("authentication").hidden = !found.guarded;
   $("drop").hidden = !found.photos;
-  if (!found.photos) say("This model does not say which backbone it needs, so it takes features over HTTP and no photos.");
+  if (!found.photos) say("The backbone of this model is unknown: it accepts features over HTTP, but no photos.");
   const start = $("like").value;
   $("like").replaceChildren($("like").options[0], ...found.classes.map((one) => made("option", { value: one.name, textContent: readable(one.name) })));
   $("like").value = names.has(start) ? start : "";
@@ -41,7 +41,7 @@ export function showClasses() {
     box.addEventListener("change", () => { state.chosen[box.checked ? "add" : "delete"](one.name); countChosen(); later(); });
     return made("label", {}, box, " ", readable(one.name), made("span", { className: "soft", textContent: one.seen ? "" : " unseen" }));
   }));
-  if (!shown.length) $("class-list").append(made("p", { textContent: "no class has this in its name" }));
+  if (!shown.length) $("class-list").append(made("p", { textContent: "no class matches" }));
   countChosen();
   return shown;
 }
@@ -50,16 +50,16 @@ const countChosen = () => { document.querySelector("[data-count=some]").textCont
 
 export async function addClass(event) {
   event.preventDefault();
-  const name = $("name").value.trim(), trial = described();
+  const name = $("name").value.trim(), preview = described();
   if (!name) { say("Give the new class a name.", true); return $("name").focus(); }
-  if (!trial && state.classes.some((one) => one.name === name)) return say(`There is a class “${name}” already. Give this one another name.`, true);
-  if (!trial) return say($("by-attributes").hidden ? "Describe the class in a sentence." : "Move at least one slider.", true);
+  if (!preview && state.classes.some((one) => one.name === name)) return say(`Class “${name}” already exists. Choose another name.`, true);
+  if (!preview) return say($("by-attributes").hidden ? "Describe the class in a sentence." : "Move at least one slider.", true);
   try {
-    await askJson("classes", { ...trial, name });
+    await askJson("classes", { ...preview, name });
     if (document.querySelector("input[name=which]:checked").value === "some") state.chosen.add(name);
     clearForm();
     await loadClasses();
-    say(`Added “${name}”. It is recognised from now on.`);
+    say(`Added “${name}”. It is now one of the classes.`);
     await answerAll();
   } catch (error) { say(error.message, true); }
 }

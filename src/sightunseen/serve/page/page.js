@@ -1,4 +1,4 @@
-// The page's beginning: what happens when something is clicked, typed, dropped or pasted.
+// Entry point of the page: event listeners and initial loading.
 
 import { clearForm, showAttributes, startFrom } from "./attributes.js";
 import { addClass, loadClasses, showClasses } from "./classes.js";

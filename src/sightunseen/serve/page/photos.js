@@ -1,9 +1,9 @@
-// The photos: their features, asked for once, and their answers, asked for again whenever the question changes.
+// Photos: features are extracted once; predictions are requested again when candidates or the described class change.
 
-import { showTrial } from "./attributes.js";
+import { showPreview } from "./attributes.js";
 import { $, SHOWN, ask, askJson, attribute, described, made, options, percent, readable, say, short, signed, state } from "./shared.js";
 
-const TOGETHER = 64; // photos answered in one request
+const TOGETHER = 64; // photos per request
 
 export async function addPhotos(files) {
   const photos = [...files].map((file) => ({ file, url: URL.createObjectURL(file), name: file.name || "pasted photo" }));
@@ -14,11 +14,11 @@ export async function addPhotos(files) {
   const next = async () => {
     for (let photo = waiting.shift(); photo; photo = waiting.shift()) await embed(photo);
   };
-  say(photos.length === 1 ? "Looking at the photo …" : `Looking at ${photos.length} photos …`);
+  say(photos.length === 1 ? "Analysing the photo …" : `Analysing ${photos.length} photos …`);
   await Promise.all([next(), next(), next(), next()]);
   const failed = photos.filter((photo) => photo.error).length;
-  say(failed ? `${failed} of ${photos.length} could not be used.` : "", failed > 0);
-  showTrial();
+  say(failed ? `${failed} of ${photos.length} photos could not be read.` : "", failed > 0);
+  showPreview();
 }
 
 async function embed(photo) {
@@ -33,37 +33,37 @@ async function embed(photo) {
     const found = (await ask("predict", { method: "POST", body: form })).answers[0];
     photo.features = found.features;
     photo.answer = found;
-    if (asked !== state.asked) later(); // the question has changed meanwhile
+    if (asked !== state.asked) later(); // candidates have changed in the meantime
   } catch (error) { photo.error = error.message; }
   showPhoto(photo);
 }
 
 let timer;
 export function later() { state.asked++; clearTimeout(timer); timer = setTimeout(answerAll, 120); }
-export function changed() { showTrial(); later(); }
+export function changed() { showPreview(); later(); }
 
 export async function answerAll() {
-  const asked = ++state.asked, question = options();
+  const asked = ++state.asked, request = options();
   const photos = state.photos.filter((photo) => photo.features);
   if (!photos.length) return;
-  if (Array.isArray(question.candidates) && !question.candidates.length) return say("Choose at least one class.", true);
+  if (Array.isArray(request.candidates) && !request.candidates.length) return say("Choose at least one class.", true);
   try {
     for (let start = 0; start < photos.length; start += TOGETHER) {
       const part = photos.slice(start, start + TOGETHER);
-      const found = await askJson("predict", { ...question, features: part.map((photo) => photo.features) });
+      const found = await askJson("predict", { ...request, features: part.map((photo) => photo.features) });
       if (asked !== state.asked) return;
-      part.forEach((photo, place) => { photo.answer = found.answers[place]; showPhoto(photo); });
+      part.forEach((photo, index) => { photo.answer = found.answers[index]; showPhoto(photo); });
     }
     if ($("message").classList.contains("wrong")) say("");
-    showTrial();
+    showPreview();
   } catch (error) { if (asked === state.asked) say(error.message, true); }
 }
 
 function showPhotos() {
   $("photos").replaceChildren(...state.photos.map((photo) => {
     if (!photo.card) {
-      const away = made("button", { type: "button", className: "small drop-photo", textContent: "✕", title: "take away" });
-      away.setAttribute("aria-label", `take ${photo.name} away`);
+      const away = made("button", { type: "button", className: "small drop-photo", textContent: "✕", title: "remove" });
+      away.setAttribute("aria-label", `remove ${photo.name}`);
       away.addEventListener("click", () => { state.photos = state.photos.filter((one) => one !== photo); URL.revokeObjectURL(photo.url); showPhotos(); $("files").focus(); });
       photo.picture = made("img", { src: photo.url, alt: photo.name });
       photo.picture.addEventListener("error", () => { photo.picture.hidden = true; });
@@ -83,42 +83,42 @@ function showPhoto(photo) {
   photo.content.replaceChildren(...inside);
 }
 
-// Where the image fits no class, that comes first and the classes are guesses.
+// For a rejected image (open-set rejection) the first entry is "none of these".
 const guesses = (answer) => (answer.none ? answer.classes.slice(1) : answer.classes);
 
 function ranks(answer) {
   const classes = guesses(answer), most = answer.none ? SHOWN - 1 : SHOWN;
-  const trial = described(), place = trial ? classes.findIndex((one) => one.name === trial.name) : -1;
-  const shown = classes.slice(0, most).map((one) => rank(one, place >= 0 && one.name === trial.name));
+  const preview = described(), position = preview ? classes.findIndex((one) => one.name === preview.name) : -1;
+  const shown = classes.slice(0, most).map((one) => rank(one, position >= 0 && one.name === preview.name));
   if (answer.none) shown.unshift(made("li", {}, made("span", { className: "name", textContent: "None of these" })));
   const list = made("ol", { className: answer.none ? "ranks unsure" : "ranks" }, ...shown);
-  if (place >= most) {
-    const last = rank(classes[place], true, ` at place ${place + 1}`);
+  if (position >= most) {
+    const last = rank(classes[position], true, ` (rank ${position + 1})`);
     last.classList.add("rest");
     list.append(last);
   }
   return list;
 }
 
-function rank(one, onTrial, where = "") {
+function rank(one, isPreview, where = "") {
   const bar = made("span", { className: "bar" });
   bar.style.width = `${100 * one.confidence}%`;
-  const isNew = onTrial || state.classes.some((other) => other.name === one.name && other.added);
+  const isNew = isPreview || state.classes.some((other) => other.name === one.name && other.added);
   const kind = made("span", { className: "kind", textContent: (one.seen ? "" : " unseen") + where });
   const name = made("span", { className: "name" }, readable(one.name), kind);
   return made("li", { className: isNew ? "new" : "" }, bar, name, made("span", { className: "percent", textContent: percent(one.confidence) }));
 }
 
-// Contributions with bars from a line in the middle; those shown, all others and their sum add up.
+// Attribute contributions as bars from a zero line: the largest ones, the sum of all others, and the total.
 function reasons(answer) {
   const named = [...answer.speaks_for, ...answer.speaks_against.toReversed()];
   if (!named.length) return [];
-  const others = state.semantics.startsWith("both") ? "all else" : "all other attributes";
+  const others = state.semantics.startsWith("both") ? "text and other attributes" : "all other attributes";
   const widest = Math.max(...[...named.map((one) => one.contribution), answer.others, answer.total].map(Math.abs));
-  const rows = named.map((one) => reason(attribute(one.attribute), one.contribution, widest, `${short(one.value)} (usually ${short(one.usual)})`));
-  rows.push(reason(others, answer.others, widest), reason("over an average class", answer.total, widest));
+  const rows = named.map((one) => reason(attribute(one.attribute), one.contribution, widest, `${short(one.value)} (mean ${short(one.usual)})`));
+  rows.push(reason(others, answer.others, widest), reason("total, compared with the average class", answer.total, widest));
   rows.at(-1).classList.add("total");
-  const heading = `What speaks for and against “${readable(guesses(answer)[0].name)}”:`;
+  const heading = `Contributions of attributes to the score of “${readable(guesses(answer)[0].name)}”:`;
   return [made("p", { className: "why", textContent: heading }), made("ul", { className: "reasons" }, ...rows)];
 }
 
@@ -127,7 +127,7 @@ function reason(text, contribution, widest, values = "") {
   bar.style.width = `${size}%`;
   bar.style.left = `${contribution < 0 ? 50 - size : 50}%`;
   const name = made("span", { className: "what" }, text, made("span", { className: "values", textContent: values && ` ${values}` }));
-  const digits = widest > 0 ? Math.min(Math.max(2 - Math.floor(Math.log10(widest)), 0), 9) : 0; // all to one place, so that they visibly add up
+  const digits = widest > 0 ? Math.min(Math.max(2 - Math.floor(Math.log10(widest)), 0), 9) : 0; // same number of decimals, so that the numbers add up
   const number = made("span", { className: "number", textContent: signed(contribution, digits) });
   return made("li", { className: contribution < 0 ? "against" : "for" }, name, made("span", { className: "scale" }, bar), number);
 }

@@ -1,7 +1,7 @@
-// What the parts of the page share: its state, words and elements, and asking the server.
-// What others wrote (class names, file names, errors) enters the page as text alone, never as HTML.
+// Shared by the modules of the page: state, text formatting, elements and requests.
+// Class names, file names and error messages are inserted as text, never as HTML.
 
-export const SHOWN = 5; // classes a photo
+export const SHOWN = 5; // classes per photo
 export const $ = (id) => document.getElementById(id);
 export const state = { classes: [], attributes: [], semantics: "", photos: [], chosen: new Set(), values: new Map(), asked: 0 };
 
@@ -27,13 +27,13 @@ export async function ask(address, options = {}, tries = 6) {
   try {
     reply = await fetch(address, options);
   } catch {
-    throw new Error("the server does not answer. Is it still running?");
+    throw new Error("no response from the server. Is it still running?");
   }
   if (reply.status === 429 && tries > 1) {
     await new Promise((resolve) => setTimeout(resolve, 1000));
     return ask(address, options, tries - 1);
   }
-  const answer = await reply.json().catch(() => ({ error: `the server answered ${reply.status}` }));
+  const answer = await reply.json().catch(() => ({ error: `the server returned status ${reply.status}` }));
   if (!reply.ok) throw new Error(answer.error);
   return answer;
 }
@@ -46,13 +46,13 @@ export const askJson = (address, content, method = "POST") => {
 
 export function options() {
   const which = document.querySelector("input[name=which]:checked").value;
-  const trial = described();
-  const also = trial ? [trial] : [];
+  const preview = described();
+  const also = preview ? [preview] : [];
   const candidates = which === "some" ? [...state.chosen, ...also.map((one) => one.name)] : which;
-  return { candidates, also, top: trial ? state.classes.length + 1 : SHOWN }; // a class on trial is shown wherever it stands
+  return { candidates, also, top: preview ? state.classes.length + 1 : SHOWN }; // all classes, so that the described class is shown at any rank
 }
 
-// The class that the form describes, if it says enough; while it is only described it has a name of its own.
+// The class described in the form, or null if the description is incomplete or the name is taken.
 export function described() {
   const name = $("name").value.trim() || "your description";
   if (state.classes.some((one) => one.name === name)) return null;

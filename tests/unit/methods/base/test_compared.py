@@ -1,4 +1,4 @@
-"""The points that a method compares are those its scores come from."""
+"""Joint embeddings returned by ``compared`` reproduce the scores."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def fitted(model: ZeroShotClassifier, data: ZeroShotDataset) -> ZeroShotClassifi
 
 
 def expected_scores(model: ZeroShotClassifier, images: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Cosine, distance or dot product of every image and class, one by one."""
+    """Cosine, distance or dot product of every image and class, computed pair by pair."""
     images, classes = images.astype(float), classes.astype(float)
     similarity = "distance" if isinstance(model, Foresight) else getattr(model, "similarity", "dot")
     scale = float(model.score_.scale.detach()) if hasattr(model, "score_") else 1.0
@@ -46,7 +46,7 @@ def expected_scores(model: ZeroShotClassifier, images: np.ndarray, classes: np.n
 
 
 @pytest.mark.parametrize("name", SPACES)
-def test_scores_follow_from_the_points(name: str, small_world: ZeroShotDataset) -> None:
+def test_scores_are_similarities_in_the_joint_embedding_space(name: str, small_world: ZeroShotDataset) -> None:
     model = fitted(SPACES[name], small_world)
     X, labels = small_world.test_unseen.X[::7], small_world.unseen[::-1]
     images, classes = model.compared(X, labels)
@@ -57,7 +57,7 @@ def test_scores_follow_from_the_points(name: str, small_world: ZeroShotDataset) 
     np.testing.assert_allclose(found, expected_scores(model, images, classes), rtol=1e-3, atol=1e-3 * np.abs(found).max())
 
 
-def test_points_of_an_adapted_model_are_those_of_its_learned_classifiers(small_world: ZeroShotDataset) -> None:
+def test_adapted_model_embeds_seen_classes_as_their_learned_classifiers(small_world: ZeroShotDataset) -> None:
     model = fitted(SPACES["CVC"], small_world)
     adapted = model.adapt(small_world.test_unseen.X, rounds=1, steps_per_round=10)
     X = small_world.test_seen.X[:20]
@@ -67,7 +67,7 @@ def test_points_of_an_adapted_model_are_those_of_its_learned_classifiers(small_w
     assert not np.allclose(classes, model.compared(X, "seen")[1])
 
 
-def test_what_compares_otherwise_says_so(small_world: ZeroShotDataset) -> None:
+def test_methods_without_a_joint_embedding_space_raise(small_world: ZeroShotDataset) -> None:
     X = small_world.test_unseen.X
     propagating = fitted(ALE(**QUICK), small_world).adapt(X)
     several_maps = fitted(LATEM(n_steps=5, device="cpu"), small_world)

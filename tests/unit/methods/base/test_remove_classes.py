@@ -1,4 +1,4 @@
-"""A class that was removed is gone, and every other class has the scores it had."""
+"""``remove_classes`` removes unseen classes and leaves the scores of all other classes unchanged."""
 
 from pathlib import Path
 
@@ -24,7 +24,9 @@ def model(request: pytest.FixtureRequest, small_world: ZeroShotDataset) -> ZeroS
     return fitted
 
 
-def test_the_others_stay_as_they_were(model: ZeroShotClassifier, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_scores_of_remaining_classes_are_unchanged(
+    model: ZeroShotClassifier, small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
     gone, *kept = small_world.unseen.tolist()
     others = [*small_world.seen.tolist(), *kept]
     before = model.decision_function(small_world.test_unseen.X, others)
@@ -36,7 +38,7 @@ def test_the_others_stay_as_they_were(model: ZeroShotClassifier, small_world: Ze
     assert load_model(tmp_path / "model").classes_.tolist() == sorted(others)
 
 
-def test_all_unseen_classes_can_be_removed_and_one_added_again(model: ZeroShotClassifier, small_world: ZeroShotDataset) -> None:
+def test_all_unseen_classes_can_be_removed_and_one_added_back(model: ZeroShotClassifier, small_world: ZeroShotDataset) -> None:
     label = small_world.unseen[1]
     before = model.decision_function(small_world.test_unseen.X, [label])
     model.remove_classes(small_world.unseen)
@@ -46,7 +48,7 @@ def test_all_unseen_classes_can_be_removed_and_one_added_again(model: ZeroShotCl
     np.testing.assert_allclose(model.decision_function(small_world.test_unseen.X, [label]), before, rtol=1e-5, atol=1e-6)
 
 
-def test_a_seen_class_and_an_unknown_one_stay(model: ZeroShotClassifier, small_world: ZeroShotDataset) -> None:
+def test_seen_and_unknown_classes_cannot_be_removed(model: ZeroShotClassifier, small_world: ZeroShotDataset) -> None:
     known = model.classes_.tolist()
     seen, unseen = str(small_world.seen[0]), str(small_world.unseen[0])
     with pytest.raises(DataError, match=f"'{seen}' was trained on"):
@@ -56,8 +58,8 @@ def test_a_seen_class_and_an_unknown_one_stay(model: ZeroShotClassifier, small_w
     assert model.classes_.tolist() == known
 
 
-def test_what_was_learned_of_a_removed_class_is_forgotten(small_world: ZeroShotDataset, tmp_path: Path) -> None:
-    """An adapted GFZSL has parameters of its own for unseen classes; a new class of an old name must not get them."""
+def test_parameters_learned_for_a_removed_class_are_dropped(small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    """An adapted GFZSL stores parameters of unseen classes; a new class with the same label must not get them."""
     model = GFZSL().fit(small_world.train.X, small_world.train.y, small_world.classes)
     label = small_world.unseen[0]
     adapted = model.adapt(small_world.test_unseen.X)
@@ -71,7 +73,7 @@ def test_what_was_learned_of_a_removed_class_is_forgotten(small_world: ZeroShotD
     assert not np.array_equal(loaded.parameters_of([other])[0], model.parameters_of([other])[0])
 
 
-def test_a_table_without_some_labels() -> None:
+def test_class_table_without_labels() -> None:
     table = ClassTable(["a", "b", "c"], {"one": [[1.0], [2.0], [3.0]], "two": [[4.0], [5.0], [6.0]]}, use="two")
     rest = table.without(["b"])
     assert (rest.labels.tolist(), rest.vectors.tolist(), rest.use) == (["a", "c"], [[4.0], [6.0]], "two")

@@ -1,4 +1,4 @@
-"""Eq. 1, 2, 3 and 6 against numpy, scipy and literal loops, their limits, and their gradients."""
+"""Eq. 1, 2, 3 and 6 agree with numpy, scipy and plain loops; their limits and gradients."""
 
 import math
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods.cvc.generator import ClassifierGenerator
 from sightunseen.methods.cvc.losses import cross_entropy, generalized_cross_entropy
-from sightunseen.methods.cvc.scores import Score, cosine_scores, dot_scores
+from sightunseen.methods.cvc.scores import Score, cosine_scores
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -21,7 +21,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def generator(rectify: bool = True, initialisation: str = "he", sizes: tuple[int, int, int] = (5, 7, 4)) -> ClassifierGenerator:
-    """A generator in double precision, its biases away from zero so that forgetting one would show."""
+    """Generator in double precision with non-zero biases, so that a missing bias is detected."""
     made = ClassifierGenerator(*sizes, rectify, initialisation, torch.Generator().manual_seed(3)).double()
     with torch.no_grad():
         for bias in (made.first.bias, made.second.bias):
@@ -38,16 +38,16 @@ def gradient_of(loss: Tensor, scores: Tensor) -> np.ndarray:
     return torch.autograd.grad(loss, scores)[0].numpy()
 
 
-# -- Eq. 1: the generator -----------------------------------------------------------------------------------------------
+# -- Eq. 1: the generator ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rectify", [True, False])
-def test_the_generator_is_fc_relu_fc_relu(rectify: bool) -> None:
+def test_generator_is_fc_relu_fc_relu(rectify: bool) -> None:
     f = generator(rectify)
     vectors = rng().normal(size=(9, 5))
     (w1, b1), (w2, b2) = ((layer.weight.detach().numpy(), layer.bias.detach().numpy()) for layer in (f.first, f.second))
     expected = np.maximum(vectors @ w1.T + b1, 0) @ w2.T + b2
-    assert (expected < 0).any()  # else the last ReLU would not show
+    assert (expected < 0).any()  # otherwise the last ReLU has no effect
     expected = np.maximum(expected, 0) if rectify else expected
     np.testing.assert_allclose(f(torch.from_numpy(vectors)).detach().numpy(), expected, rtol=1e-12, atol=1e-12)
 
@@ -55,17 +55,19 @@ def test_the_generator_is_fc_relu_fc_relu(rectify: bool) -> None:
 @pytest.mark.parametrize(
     ("initialisation", "deviations"), [("he", (math.sqrt(2 / 50), math.sqrt(2 / 400))), ("normal", (0.02, 0.02))]
 )
-def test_first_weights_have_the_promised_spread_and_no_bias(initialisation: str, deviations: tuple[float, float]) -> None:
+def test_initial_weights_have_the_documented_deviation_and_zero_bias(
+    initialisation: str, deviations: tuple[float, float]
+) -> None:
     f = ClassifierGenerator(50, 400, 60, True, initialisation, torch.Generator().manual_seed(0))
     for layer, deviation in zip((f.first, f.second), deviations, strict=True):
         weights = layer.weight.detach().numpy()
-        # 20,000 draws: the standard error of a deviation is 0.5 %, of a mean 0.7 % of the deviation; four of them allowed.
+        # 20,000 draws: the standard error is 0.5 % of the deviation, and 0.7 % of it for the mean; four of them allowed.
         assert weights.std() == pytest.approx(deviation, rel=0.02)
         assert abs(weights.mean()) < 0.03 * deviation
         assert not layer.bias.any()
 
 
-def test_first_weights_follow_from_the_generator_of_random_numbers_alone() -> None:
+def test_initial_weights_depend_only_on_the_random_generator() -> None:
     torch.manual_seed(1)
     one = ClassifierGenerator(5, 7, 4, True, "he", torch.Generator().manual_seed(3))
     torch.manual_seed(2)
@@ -75,30 +77,27 @@ def test_first_weights_follow_from_the_generator_of_random_numbers_alone() -> No
     assert not torch.equal(one.first.weight, other.first.weight)
 
 
-def test_unknown_initialisation_and_score_are_refused() -> None:
+def test_unknown_initialisation_and_similarity_raise() -> None:
     with pytest.raises(SettingsError, match="he, normal; got 'xavier'"):
         generator(initialisation="xavier")
     with pytest.raises(SettingsError, match="cosine, dot; got 'euclid'"):
         Score("euclid", 1.0)
 
 
-# -- Eq. 2: scores and probabilities --------------------------------------------------------------------------------------
+# -- Eq. 2: scores and probabilities -----------------------------------------------------------------------------------
 
 
-def test_cosine_scores_are_scipys_cosine_times_the_scale() -> None:
+def test_cosine_scores_agree_with_scipy() -> None:
     features, classifiers = rng().normal(size=(8, 6)), rng(1).normal(size=(5, 6))
     found = cosine_scores(torch.from_numpy(features), torch.from_numpy(classifiers), 7.5).numpy()
     np.testing.assert_allclose(found, 7.5 * (1 - cdist(features, classifiers, "cosine")), rtol=1e-12, atol=1e-12)
 
 
-def test_dot_scores_are_sums_of_products_and_have_no_scale() -> None:
+def test_dot_scores_are_dot_products_without_scale() -> None:
     features, classifiers = rng().normal(size=(3, 6)), rng(1).normal(size=(2, 6))
     expected = [[sum(x * w for x, w in zip(row, other, strict=True)) for other in classifiers] for row in features]
     score = Score("dot", 9.0)
     np.testing.assert_allclose(score(torch.from_numpy(features), torch.from_numpy(classifiers)).numpy(), expected, rtol=1e-12)
-    np.testing.assert_allclose(
-        dot_scores(torch.from_numpy(features), torch.from_numpy(classifiers)).numpy(), expected, rtol=1e-12
-    )
     assert not score.scale.requires_grad
 
 
@@ -108,7 +107,7 @@ def test_dot_scores_are_sums_of_products_and_have_no_scale() -> None:
     lengths=st.lists(st.floats(1e-3, 1e3), min_size=7, max_size=7),
     scale=st.floats(0.1, 100),
 )
-def test_cosine_scores_ignore_the_lengths_of_features_and_classifiers(seed: int, lengths: list[float], scale: float) -> None:
+def test_cosine_scores_do_not_depend_on_norms(seed: int, lengths: list[float], scale: float) -> None:
     features, classifiers = torch.from_numpy(rng(seed).normal(size=(4, 6))), torch.from_numpy(rng(seed + 1).normal(size=(3, 6)))
     stretched_x = features * torch.tensor(lengths[:4], dtype=torch.float64)[:, None]
     stretched_w = classifiers * torch.tensor(lengths[4:], dtype=torch.float64)[:, None]
@@ -117,13 +116,13 @@ def test_cosine_scores_ignore_the_lengths_of_features_and_classifiers(seed: int,
     assert (plain.abs() <= scale * (1 + 1e-12)).all()
 
 
-def test_a_zero_feature_or_classifier_scores_zero() -> None:
+def test_zero_feature_or_classifier_has_score_zero() -> None:
     zero, some = torch.zeros(1, 6), torch.ones(1, 6)
     assert cosine_scores(zero, some, 10.0).item() == 0
     assert cosine_scores(some, zero, 10.0).item() == 0
 
 
-def test_softmax_of_the_scores_is_eq_2() -> None:
+def test_softmax_of_scores_is_eq_2() -> None:
     features, classifiers, sigma = rng().normal(size=(5, 6)), rng(1).normal(size=(4, 6)), 11.0
     score = Score("cosine", sigma).double()
     found = torch.softmax(score(torch.from_numpy(features), torch.from_numpy(classifiers)), dim=1).detach().numpy()
@@ -132,7 +131,7 @@ def test_softmax_of_the_scores_is_eq_2() -> None:
         np.testing.assert_allclose(found[i], [value / sum(top) for value in top], rtol=1e-10)
 
 
-# -- Eq. 3 and 6: losses ----------------------------------------------------------------------------------------------------
+# -- Eq. 3 and 6: losses -----------------------------------------------------------------------------------------------
 
 
 def literal_probability(scores: np.ndarray, target: int) -> float:
@@ -196,20 +195,20 @@ def test_gradients_through_score_and_generator_match_finite_differences(q: float
     assert torch.autograd.gradcheck(loss, (scale, *parameters), eps=1e-6, atol=1e-6)
 
 
-def test_the_last_relu_passes_gradient_only_where_it_is_open() -> None:
+def test_last_relu_blocks_the_gradient_where_it_is_inactive() -> None:
     f = generator(rectify=True)
     vectors = torch.from_numpy(rng().normal(size=(6, 5)))
-    opened = generator(rectify=False)(vectors) > 0
-    assert opened.any()
-    assert not opened.all()
+    active = generator(rectify=False)(vectors) > 0
+    assert active.any()
+    assert not active.all()
     f(vectors).sum().backward()
-    np.testing.assert_array_equal(f.second.bias.grad.numpy(), opened.sum(dim=0).double().numpy())
+    np.testing.assert_array_equal(f.second.bias.grad.numpy(), active.sum(dim=0).double().numpy())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("q", [None, 1e-6, 0.5, 1.0])
 @pytest.mark.parametrize("gap", [-1e4, -200.0, 0.0, 200.0, 1e4])
-def test_losses_stay_finite_where_p_is_tiny_or_one(gap: float, q: float | None, dtype: torch.dtype) -> None:
+def test_losses_are_finite_for_p_near_zero_or_one(gap: float, q: float | None, dtype: torch.dtype) -> None:
     scores = torch.tensor([[gap, 0.0, 0.0]], dtype=dtype, requires_grad=True)
     target = torch.tensor([0])
     loss = cross_entropy(scores, target) if q is None else generalized_cross_entropy(scores, target, q)
@@ -219,6 +218,6 @@ def test_losses_stay_finite_where_p_is_tiny_or_one(gap: float, q: float | None, 
     if gap == 1e4:  # p = 1
         assert loss.item() == 0
         assert not gradient.any()
-    if gap == -1e4:  # p = 0: the largest loss there is, and a wrong label that no longer pulls if q is large
+    if gap == -1e4:  # p = 0: the largest loss; with large q a wrong label has no gradient
         assert loss.item() == pytest.approx(1e4 + math.log(2) if q is None else (1 - math.exp(-q * 1e4)) / q, rel=1e-4)
         assert gradient[0, 0] == pytest.approx(-1.0 if q is None else -math.exp(-q * 1e4), rel=1e-4)

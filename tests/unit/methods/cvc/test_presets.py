@@ -1,4 +1,4 @@
-"""The presets: the paper's values as Section 4.2 states them, and settings that the method takes."""
+"""Presets: the values of Section 4.2 of the paper, and hyperparameters that CVC accepts."""
 
 import dataclasses
 
@@ -18,12 +18,12 @@ PAPER = {  # Section 4.2: lambda, M
 }
 
 
-def test_there_is_a_preset_for_each_of_the_papers_data_sets_and_a_fast_one() -> None:
+def test_presets_cover_the_data_sets_of_the_paper() -> None:
     assert set(PRESETS) == {"fast", *PAPER}
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_training_is_that_of_section_4_2(name: str) -> None:
+def test_training_hyperparameters_are_those_of_section_4_2(name: str) -> None:
     decay, classes_per_episode = PAPER[name]
     stated = {
         "hidden": 1600,
@@ -36,15 +36,15 @@ def test_training_is_that_of_section_4_2(name: str) -> None:
         "images_per_class": 4,
     }
     model = CVC(**preset(name).settings)
-    assert {setting: value for setting, value in model.get_params().items() if setting in stated} == stated
+    assert {name: value for name, value in model.get_params().items() if name in stated} == stated
     assert model.similarity == "cosine"
     assert model.episodic is True
     assert model.seen_penalty == 0
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_adapting_is_that_of_section_4_2(name: str) -> None:
-    """50 updates of the pseudo labels (N_r), one every 10,000 iterations (N_i), gamma 1.2, q 0.5; the rest as in training."""
+def test_adaptation_hyperparameters_are_those_of_section_4_2(name: str) -> None:
+    """50 updates of the pseudo-labels (N_r), one every 10,000 steps (N_i), gamma 1.2, q 0.5; the rest as in training."""
     decay, classes_per_episode = PAPER[name]
     stated = {
         "rounds": 50,
@@ -61,14 +61,14 @@ def test_adapting_is_that_of_section_4_2(name: str) -> None:
         "images_per_class": 4,
     }
     found = dataclasses.asdict(Adaptation(**preset(name).adaptation))
-    assert {setting: value for setting, value in found.items() if setting in stated} == stated
+    assert {name: value for name, value in found.items() if name in stated} == stated
 
 
-def test_the_fast_preset_is_the_defaults() -> None:
+def test_fast_preset_equals_the_defaults() -> None:
     assert CVC(**preset("fast").settings).get_params() == CVC().get_params()
     assert Adaptation(**preset("fast").adaptation) == Adaptation()
 
 
-def test_an_unknown_preset_is_an_error_that_lists_the_known_ones() -> None:
+def test_unknown_preset_error_lists_the_presets() -> None:
     with pytest.raises(SettingsError, match=r"no preset 'paper-imagenet'; there are fast, .*paper-apy"):
         preset("paper-imagenet")

@@ -1,4 +1,4 @@
-"""Projection: the loss and the scores, written out in both spaces."""
+"""Projection: loss and scores agree with plain Python in both joint embedding spaces."""
 
 import math
 from itertools import product
@@ -26,18 +26,18 @@ def fitted(world: ZeroShotDataset, **settings: object) -> Projection:
 
 
 def layers(values: list[float], network: torch.nn.Module, output: str) -> list[float]:
-    """A network of two layers, number by number."""
-    for place, layer in enumerate(network.layers):
+    """Two-layer network, one value at a time."""
+    for index, layer in enumerate(network.layers):
         sums = [
             bias + sum(w * v for w, v in zip(row, values, strict=True))
             for row, bias in zip(layer.weight.double().tolist(), layer.bias.double().tolist(), strict=True)
         ]
-        values = [max(value, 0.0) for value in sums] if place == 0 or output == "relu" else sums
+        values = [max(value, 0.0) for value in sums] if index == 0 or output == "relu" else sums
     return values
 
 
 def points(model: Projection, x: list[float], label: str) -> tuple[list[float], list[float]]:
-    """Where an image and a class are compared."""
+    """Joint embedding of one image and one class."""
     vector = model.table_.vectors_of([label])[0].tolist()
     length = math.sqrt(sum(value**2 for value in vector))
     vector = [value * math.sqrt(len(vector)) / length for value in vector]
@@ -54,28 +54,28 @@ def score(model: Projection, x: list[float], label: str) -> float:
 
 
 @pytest.mark.parametrize(("space", "similarity", "episodic"), VARIANTS)
-def test_the_loss_is_the_cross_entropy_of_the_scores_of_the_tasks_classes(
+def test_loss_is_the_cross_entropy_over_the_classes_of_the_episode(
     space: str, similarity: str, episodic: bool, world: ZeroShotDataset
 ) -> None:
     model = fitted(world, space=space, similarity=similarity, episodic=episodic)
     X, y = world.train.X, world.train.y
     objective = model._objective(torch.tensor(X), model._indices(world.seen, y))
-    task = {name: array[0] for name, array in objective.draw(0, 1).items()}
-    classes = world.seen[task["classes"].numpy()]
+    batch = {name: array[0] for name, array in objective.draw(0, 1).items()}
+    classes = world.seen[batch["classes"].numpy()]
     assert len(classes) == (3 if episodic else 8)
     losses = []
-    for row, place in zip(task["rows"].tolist(), task["labels"].tolist(), strict=True):
-        assert classes[place] == y[row]
+    for row, target in zip(batch["rows"].tolist(), batch["labels"].tolist(), strict=True):
+        assert classes[target] == y[row]
         scores = [score(model, X[row].tolist(), label) for label in classes]
-        losses.append(math.log(sum(math.exp(other - scores[place]) for other in scores)))
+        losses.append(math.log(sum(math.exp(other - scores[target]) for other in scores)))
     assert len(losses) == 3 * 2
-    assert objective.loss(task).item() == pytest.approx(sum(losses) / len(losses), rel=1e-4, abs=1e-5)
+    assert objective.loss(batch).item() == pytest.approx(sum(losses) / len(losses), rel=1e-4, abs=1e-5)
     assert objective.fused_form() is None
 
 
 @pytest.mark.parametrize(("space", "similarity", "episodic"), VARIANTS)
 @pytest.mark.parametrize("output", ["relu", "linear"])
-def test_scores_compare_projected_images_with_classes(
+def test_scores_compare_projected_images_with_embedded_classes(
     space: str, similarity: str, episodic: bool, output: str, world: ZeroShotDataset
 ) -> None:
     model = fitted(world, space=space, similarity=similarity, episodic=episodic, output=output, seen_penalty=0.5)
@@ -85,13 +85,13 @@ def test_scores_compare_projected_images_with_classes(
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     images, classes = model.compared(X, labels)
     assert images.dtype == classes.dtype == np.float32
-    for place, x in enumerate(X):
-        np.testing.assert_allclose(images[place], points(model, x.tolist(), labels[0])[0], rtol=1e-4, atol=1e-4)
-    for place, label in enumerate(labels):
-        np.testing.assert_allclose(classes[place], points(model, X[0].tolist(), label)[1], rtol=1e-4, atol=1e-4)
+    for index, x in enumerate(X):
+        np.testing.assert_allclose(images[index], points(model, x.tolist(), labels[0])[0], rtol=1e-4, atol=1e-4)
+    for index, label in enumerate(labels):
+        np.testing.assert_allclose(classes[index], points(model, X[0].tolist(), label)[1], rtol=1e-4, atol=1e-4)
 
 
-def test_the_space_between_has_half_the_visual_dimension(world: ZeroShotDataset) -> None:
+def test_intermediate_space_has_half_the_feature_dimension(world: ZeroShotDataset) -> None:
     X, y = world.train.X, world.train.y
     assert fitted(world, space="between").compared(X, "unseen")[0].shape == (len(X), 5)
     assert fitted(world).compared(X, "unseen")[1].shape == (3, 6)
@@ -100,14 +100,14 @@ def test_the_space_between_has_half_the_visual_dimension(world: ZeroShotDataset)
 
 
 @pytest.mark.parametrize("space", ["attributes", "between"])
-def test_all_of_it_is_trained(space: str, world: ZeroShotDataset) -> None:
+def test_all_parameters_are_trained(space: str, world: ZeroShotDataset) -> None:
     short, long = fitted(world, space=space, n_steps=1), fitted(world, space=space, n_steps=3)
     for name, network in short.networks_.items():
         for before, after in zip(network.parameters(), long.networks_[name].parameters(), strict=True):
             assert not torch.equal(before, after), name
 
 
-def test_what_it_shares_with_cvc_has_the_same_defaults() -> None:
+def test_shared_hyperparameters_have_the_defaults_of_cvc() -> None:
     ours, theirs = Projection().get_params(), CVC().get_params()
     assert set(ours) == set(theirs) - {"initialisation"} | {"space"}
     assert {name: value for name, value in ours.items() if name in theirs and theirs[name] != value} == {"output": "linear"}
@@ -117,6 +117,6 @@ def test_what_it_shares_with_cvc_has_the_same_defaults() -> None:
     ("name", "value"),
     [("space", "visual"), ("output", "auto"), ("similarity", "l2"), ("episodic", "yes"), ("hidden", 0), ("initial_scale", -1)],
 )
-def test_a_bad_setting_is_named(name: str, value: object) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: object) -> None:
     with pytest.raises(SettingsError, match=name):
         Projection(**{name: value}).fit(np.eye(3), [0, 1, 2])

@@ -1,4 +1,4 @@
-"""Adapting to unlabelled images: labels cannot leak in, the first model stays as it was, and what is refused."""
+"""``CVC.adapt``: true labels do not affect training, the original model is unchanged, invalid input raises."""
 
 import copy
 from dataclasses import replace
@@ -27,7 +27,7 @@ def model(small_world: ZeroShotDataset) -> CVC:
 
 
 def weights(model: CVC) -> dict[str, np.ndarray]:
-    """Everything a model learned."""
+    """All learned arrays of a model."""
     found = {f"generator.{name}": tensor.numpy().copy() for name, tensor in model.generator_.state_dict().items()}
     found["scale"] = model.score_.scale.detach().numpy().copy()
     if model.learned_classifiers_ is not None:
@@ -42,29 +42,29 @@ def assert_same_weights(one: CVC, other: CVC) -> None:
         np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
-# -- no label of an unlabelled image reaches training -------------------------------------------------------------------
+# -- true labels do not affect training --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("labels", ["none", "shuffled", "all wrong", "unheard of"])
-def test_true_labels_change_no_weight(labels: str, model: CVC, small_world: ZeroShotDataset) -> None:
+@pytest.mark.parametrize("labels", ["none", "shuffled", "all wrong", "unknown"])
+def test_true_labels_do_not_change_weights(labels: str, model: CVC, small_world: ZeroShotDataset) -> None:
     X, y = small_world.test_unseen.X, small_world.test_unseen.y
     given = {
         "none": None,
         "shuffled": np.random.default_rng(0).permutation(y),
         "all wrong": np.roll(small_world.unseen, 1)[np.searchsorted(small_world.unseen, y)],
-        "unheard of": np.full(len(y), "unicorn"),
+        "unknown": np.full(len(y), "unicorn"),
     }[labels]
-    told, other = model.adapt(X, true_labels=y, **QUICK), model.adapt(X, true_labels=given, **QUICK)
-    assert_same_weights(other, told)
-    np.testing.assert_array_equal(other.decision_function(X), told.decision_function(X))
-    assert other.losses_ == told.losses_
-    # Only the report knows them.
+    correct, other = model.adapt(X, true_labels=y, **QUICK), model.adapt(X, true_labels=given, **QUICK)
+    assert_same_weights(other, correct)
+    np.testing.assert_array_equal(other.decision_function(X), correct.decision_function(X))
+    assert other.losses_ == correct.losses_
+    # Only the history depends on them.
     assert all(("pool_accuracy" in entry) == (given is not None) for entry in other.history_)
     if given is not None:
-        assert [e["pool_accuracy"] for e in other.history_] != [e["pool_accuracy"] for e in told.history_]
+        assert [e["pool_accuracy"] for e in other.history_] != [e["pool_accuracy"] for e in correct.history_]
 
 
-def test_labels_in_the_data_set_change_no_weight(model: CVC, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_labels_of_the_data_set_do_not_change_weights(model: CVC, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     rows = small_world.test_unseen_rows
     labels = small_world.labels.copy()
     labels[rows] = np.random.default_rng(0).permutation(labels[rows])
@@ -77,10 +77,10 @@ def test_labels_in_the_data_set_change_no_weight(model: CVC, small_world: ZeroSh
     assert one.record_.results != other.record_.results
 
 
-# -- the model it starts from -------------------------------------------------------------------------------------------
+# -- the original model ------------------------------------------------------------------------------------------------
 
 
-def test_the_original_model_is_left_as_it_was(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_original_model_is_unchanged(model: CVC, small_world: ZeroShotDataset) -> None:
     X = np.concatenate([small_world.test_unseen.X, small_world.test_seen.X])
     before, scores, losses = weights(model), model.decision_function(X), copy.deepcopy(model.losses_)
     adapted = model.adapt(small_world.test_unseen.X, **QUICK)
@@ -94,12 +94,12 @@ def test_the_original_model_is_left_as_it_was(model: CVC, small_world: ZeroShotD
     assert not hasattr(model, "history_")
 
 
-def test_adapting_twice_from_the_same_model_gives_the_same_bits(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_adapt_is_deterministic(model: CVC, small_world: ZeroShotDataset) -> None:
     X = small_world.test_unseen.X
     assert_same_weights(model.adapt(X, **QUICK), model.adapt(X, **QUICK))
 
 
-def test_the_seed_is_the_models_own_unless_given(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_seed_defaults_to_that_of_the_model(model: CVC, small_world: ZeroShotDataset) -> None:
     X = small_world.test_unseen.X
     other = copy.deepcopy(model).set_params(seed=7)
     images = {"X_seen": small_world.train.X, "y_seen": small_world.train.y}
@@ -109,9 +109,7 @@ def test_the_seed_is_the_models_own_unless_given(model: CVC, small_world: ZeroSh
     )
 
 
-def test_the_penalty_on_seen_classes_ends_with_the_classifiers_it_was_chosen_for(
-    model: CVC, small_world: ZeroShotDataset
-) -> None:
+def test_adapted_model_has_no_seen_class_bias(model: CVC, small_world: ZeroShotDataset) -> None:
     adapted = model.adapt(small_world.test_unseen.X, **QUICK)
     rows = adapted.classifiers_of("seen").astype(float)
     X = small_world.test_seen.X.astype(float)
@@ -120,7 +118,7 @@ def test_the_penalty_on_seen_classes_ends_with_the_classifiers_it_was_chosen_for
     np.testing.assert_allclose(found, adapted.score_.scale.item() * cosines, rtol=1e-4, atol=1e-4)
 
 
-def test_only_the_seen_classes_are_remembered_by_heart(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_only_classifiers_of_seen_classes_are_stored(model: CVC, small_world: ZeroShotDataset) -> None:
     adapted = model.adapt(small_world.test_unseen.X, **QUICK)
     np.testing.assert_array_equal(adapted.classifiers_of(small_world.seen), adapted.learned_classifiers_.numpy())
     vectors = small_world.classes.vectors_of(small_world.unseen)
@@ -130,7 +128,7 @@ def test_only_the_seen_classes_are_remembered_by_heart(model: CVC, small_world: 
     np.testing.assert_allclose(adapted.classifiers_of(small_world.unseen), generated, rtol=1e-5, atol=1e-6)
 
 
-def test_an_adapted_model_recognises_an_added_class(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_adapted_model_predicts_an_added_class(model: CVC, small_world: ZeroShotDataset) -> None:
     label = small_world.unseen[0]
     table = small_world.classes.only([other for other in small_world.classes.labels if other != label])
     start = clone(model).fit(small_world.train.X, small_world.train.y, table)
@@ -140,10 +138,10 @@ def test_an_adapted_model_recognises_an_added_class(model: CVC, small_world: Zer
     assert np.mean(adapted.predict(small_world.test_unseen.X[~others], "unseen") == label) > 0.4  # chance is 0.25
 
 
-# -- what comes out -----------------------------------------------------------------------------------------------------
+# -- results -----------------------------------------------------------------------------------------------------------
 
 
-def test_history_tells_of_every_round(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_history_has_one_entry_per_round(model: CVC, small_world: ZeroShotDataset) -> None:
     adapted = model.adapt(small_world.test_unseen.X, true_labels=small_world.test_unseen.y, **QUICK)
     assert [entry["round"] for entry in adapted.history_] == [1, 2, 3]
     for entry in adapted.history_:
@@ -158,17 +156,17 @@ def test_history_tells_of_every_round(model: CVC, small_world: ZeroShotDataset) 
     )
 
 
-def test_pool_accuracy_is_the_share_of_right_pseudo_labels(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_pool_accuracy_is_the_accuracy_of_pseudo_labels(model: CVC, small_world: ZeroShotDataset) -> None:
     X, y = small_world.test_unseen.X, small_world.test_unseen.y
     adapted = model.adapt(
         X, true_labels=y, rounds=1, steps_per_round=1, peakiness="probability", threshold=1.0, best_per_class=0
     )
-    right = [guess == truth for guess, truth in zip(model.predict(X, "unseen").tolist(), y.tolist(), strict=True)]
-    assert adapted.history_[0]["pool"] == len(y)  # a best class always exceeds the second
-    assert adapted.history_[0]["pool_accuracy"] == pytest.approx(sum(right) / len(right), rel=1e-12)
+    correct = [guess == truth for guess, truth in zip(model.predict(X, "unseen").tolist(), y.tolist(), strict=True)]
+    assert adapted.history_[0]["pool"] == len(y)  # the largest score always exceeds the second largest
+    assert adapted.history_[0]["pool_accuracy"] == pytest.approx(sum(correct) / len(correct), rel=1e-12)
 
 
-def test_adapting_helps_where_the_world_is_kind(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_adapt_improves_accuracy_on_separable_classes(model: CVC, small_world: ZeroShotDataset) -> None:
     before = evaluate(clone(model).set_params(seen_penalty=0.0).fit(*_training(small_world)), small_world)
     after = evaluate(model.adapt(small_world.test_unseen.X), small_world)
     assert after.T1 > before.T1
@@ -180,7 +178,7 @@ def _training(data: ZeroShotDataset) -> tuple[Any, Any, Any]:
     return data.train.X, data.train.y, data.classes
 
 
-def test_cross_entropy_and_generalized_cross_entropy_differ_more_the_larger_q(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_difference_from_cross_entropy_grows_with_q(model: CVC, small_world: ZeroShotDataset) -> None:
     def scores(**loss: Any) -> np.ndarray:
         return model.adapt(small_world.test_unseen.X, **QUICK, **loss).decision_function(small_world.test_unseen.X)
 
@@ -190,7 +188,7 @@ def test_cross_entropy_and_generalized_cross_entropy_differ_more_the_larger_q(mo
     assert away == sorted(away)
 
 
-def test_a_few_of_the_unseen_classes_may_be_meant(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_candidates_may_be_a_subset_of_the_unseen_classes(model: CVC, small_world: ZeroShotDataset) -> None:
     two = small_world.unseen[[2, 0]]
     images = np.isin(small_world.test_unseen.y, two)
     y = small_world.test_unseen.y[images]
@@ -200,10 +198,10 @@ def test_a_few_of_the_unseen_classes_may_be_meant(model: CVC, small_world: ZeroS
     assert adapted.history_[0]["pool_accuracy"] > 0.5
 
 
-# -- what is refused ----------------------------------------------------------------------------------------------------
+# -- invalid input -----------------------------------------------------------------------------------------------------
 
 
-def test_a_loaded_model_without_images_says_what_to_do(model: CVC, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_loaded_model_requires_seen_images(model: CVC, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     loaded = CVC.load(tmp_path / "model")
     with pytest.raises(DataError, match=r"X_seen=data.train.X, y_seen=data.train.y"):
@@ -215,35 +213,33 @@ def test_a_loaded_model_without_images_says_what_to_do(model: CVC, small_world: 
 
 
 @pytest.mark.parametrize("given", ["X_seen", "y_seen"])
-def test_images_without_labels_or_labels_without_images_are_refused(
-    given: str, model: CVC, small_world: ZeroShotDataset
-) -> None:
+def test_seen_images_and_labels_must_be_given_together(given: str, model: CVC, small_world: ZeroShotDataset) -> None:
     half = {"X_seen": small_world.train.X, "y_seen": small_world.train.y}[given]
     with pytest.raises(DataError, match="X_seen and y_seen together"):
         model.adapt(small_world.test_unseen.X, **{given: half}, **QUICK)
 
 
-def test_seen_images_must_be_of_the_very_classes_trained_on(model: CVC, small_world: ZeroShotDataset) -> None:
+def test_seen_images_must_cover_exactly_the_seen_classes(model: CVC, small_world: ZeroShotDataset) -> None:
     some = small_world.train.y != small_world.seen[0]
     with pytest.raises(DataError, match="exactly the classes"):
         model.adapt(small_world.test_unseen.X, X_seen=small_world.train.X[some], y_seen=small_world.train.y[some], **QUICK)
 
 
 @pytest.mark.parametrize("candidates", ["seen", "all", "one of each"])
-def test_candidates_that_are_seen_are_refused(candidates: str, model: CVC, small_world: ZeroShotDataset) -> None:
+def test_seen_candidates_raise(candidates: str, model: CVC, small_world: ZeroShotDataset) -> None:
     wanted = [small_world.unseen[0], small_world.seen[0]] if candidates == "one of each" else candidates
     with pytest.raises(DataError, match="some of the candidates are seen classes"):
         model.adapt(small_world.test_unseen.X, wanted, **QUICK)
 
 
 @pytest.mark.parametrize("size", [1, 200])
-def test_true_labels_must_be_as_many_as_the_images(size: int, model: CVC, small_world: ZeroShotDataset) -> None:
+def test_number_of_true_labels_must_match_the_images(size: int, model: CVC, small_world: ZeroShotDataset) -> None:
     with pytest.raises(DataError, match="true_labels"):
         model.adapt(small_world.test_unseen.X, true_labels=np.resize(small_world.test_unseen.y, size), **QUICK)
 
 
 @pytest.mark.parametrize("X", [np.full((3, 24), np.nan), np.ones((3, 23)), np.ones((0, 24))], ids=["nan", "width", "none"])
-def test_unlabelled_images_are_checked(X: np.ndarray, model: CVC) -> None:
+def test_unlabelled_images_are_validated(X: np.ndarray, model: CVC) -> None:
     with pytest.raises(ValueError, match=r"NaN|features|0 sample"):
         model.adapt(X, **QUICK)
 
@@ -273,7 +269,7 @@ def test_unlabelled_images_are_checked(X: np.ndarray, model: CVC) -> None:
         ("clip_norm", float("nan")),
     ],
 )
-def test_a_bad_setting_is_named(name: str, value: Any, model: CVC, small_world: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: Any, model: CVC, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         Adaptation(**{name: value})
     with pytest.raises(SettingsError, match=name):

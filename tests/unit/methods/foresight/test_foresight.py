@@ -1,4 +1,4 @@
-"""Foresight against the textbook, scipy's densities and scikit-learn's discriminant analysis; what must not matter to it."""
+"""Foresight agrees with a reference implementation, scipy's densities and scikit-learn's LDA; invariances."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def fitted(data: ZeroShotDataset, **settings: Any) -> Foresight:
 
 
 def up_to_a_constant(scores: np.ndarray) -> np.ndarray:
-    """What tells the classes of an image apart: (n, c), every row of mean zero."""
+    """Subtract the mean score of each image, (n, c)."""
     scores = scores.astype(float)
     return np.asarray(scores - scores.mean(axis=1, keepdims=True))
 
@@ -32,17 +32,17 @@ def assert_close(found: np.ndarray, expected: np.ndarray, part: float = 1e-4) ->
     np.testing.assert_allclose(found, expected, rtol=0, atol=part * np.ptp(expected))
 
 
-# -- against other ways to compute it ------------------------------------------------------------------------------------
+# -- comparison with other implementations -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["root", "centred"])
 @pytest.mark.parametrize(("shrinkage", "noise"), [(0.5, 0.1), (0.1, 1.0), (1.0, 1e-6)])
-def test_scores_are_log_densities_around_foretold_means(
+def test_scores_are_log_densities_around_predicted_means(
     kind: str, shrinkage: float, noise: float, small_world: ZeroShotDataset
 ) -> None:
     keep = np.delete(
         np.arange(len(small_world.train.y)), np.flatnonzero(small_world.train.y == small_world.seen[2])[3:]
-    )  # few of one class
+    )  # only three images of one class
     X, y = small_world.train.X[keep] - np.float32(0.4), small_world.train.y[keep]  # some features are negative
     model = Foresight(shrinkage, noise, kind).fit(X, y, small_world.classes)
     vectors = small_world.classes.vectors_of(small_world.seen)
@@ -53,32 +53,30 @@ def test_scores_are_log_densities_around_foretold_means(
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.4])
-def test_with_hardly_any_noise_seen_classes_are_told_as_by_linear_discriminant_analysis(
-    shrinkage: float, small_world: ZeroShotDataset
-) -> None:
+def test_without_noise_seen_classes_are_classified_as_by_lda(shrinkage: float, small_world: ZeroShotDataset) -> None:
     model = fitted(small_world, shrinkage=shrinkage, noise=1e-9)
     uniform = np.full(len(small_world.seen), 1 / len(small_world.seen))
     estimator = ShrunkCovariance(shrinkage=shrinkage) if shrinkage else None
-    theirs = LinearDiscriminantAnalysis(solver="lsqr", priors=uniform, covariance_estimator=estimator)
-    theirs.fit(directions(small_world.train.X, root=True), small_world.train.y)
+    lda = LinearDiscriminantAnalysis(solver="lsqr", priors=uniform, covariance_estimator=estimator)
+    lda.fit(directions(small_world.train.X, root=True), small_world.train.y)
     X = np.concatenate([small_world.test_seen.X, small_world.test_unseen.X])
-    assert_close(model.decision_function(X, "seen"), theirs.decision_function(directions(X, root=True)), 1e-3)
-    np.testing.assert_array_equal(model.predict(X, "seen"), theirs.predict(directions(X, root=True)))
+    assert_close(model.decision_function(X, "seen"), lda.decision_function(directions(X, root=True)), 1e-3)
+    np.testing.assert_array_equal(model.predict(X, "seen"), lda.predict(directions(X, root=True)))
 
 
-def test_whitened_images_have_the_covariance_one_half_and_distances_that_are_densities() -> None:
+def test_whitened_covariance_is_half_the_identity_and_distances_are_log_densities() -> None:
     rng = np.random.default_rng(0)
-    mixing, places = rng.normal(size=(5, 5)), np.arange(300) % 3
-    X = (rng.normal(size=(300, 5)) @ mixing + 4 * rng.normal(size=(3, 5))[places]).astype(np.float32)
-    means, counts = weighted_means(X, memberships(places, 3))
-    np.testing.assert_allclose(means, [X[places == c].mean(axis=0) for c in range(3)], rtol=1e-5)
+    mixing, targets = rng.normal(size=(5, 5)), np.arange(300) % 3
+    X = (rng.normal(size=(300, 5)) @ mixing + 4 * rng.normal(size=(3, 5))[targets]).astype(np.float32)
+    means, counts = weighted_means(X, memberships(targets, 3))
+    np.testing.assert_allclose(means, [X[targets == c].mean(axis=0) for c in range(3)], rtol=1e-5)
     assert counts.tolist() == [100, 100, 100]
-    covariance = Scatter.of(X, places, 3).covariance
+    covariance = Scatter.of(X, targets, 3).covariance
     whitening = Whitening.of(covariance, 0.0)
-    within = whitening(X) - whitening(means)[places]
+    within = whitening(X) - whitening(means)[targets]
     np.testing.assert_allclose(within.T @ within / 300, np.eye(5) / 2, atol=1e-4)
     shrunk = Whitening.of(covariance, 0.3)
-    scatter = X.astype(float) - means[places]
+    scatter = X.astype(float) - means[targets]
     covariance = 0.7 * scatter.T @ scatter / 300 + 0.3 * (scatter**2).mean() * np.eye(5)
     new = rng.normal(size=(20, 5)) * 3
     expected = np.stack([stats.multivariate_normal(mean, covariance).logpdf(new) for mean in means], axis=1)
@@ -87,22 +85,22 @@ def test_whitened_images_have_the_covariance_one_half_and_distances_that_are_den
 
 
 @pytest.mark.parametrize("n_classes", [3, 8, 40])
-def test_the_span_of_the_means_holds_all_that_tells_classes_apart(n_classes: int) -> None:
+def test_projection_onto_the_span_of_the_means_preserves_score_differences(n_classes: int) -> None:
     rng = np.random.default_rng(1)
-    places = np.arange(400) % n_classes
-    X = (rng.normal(size=(400, 20)) @ rng.normal(size=(20, 20)) + rng.normal(size=(n_classes, 20))[places]).astype(np.float32)
-    means, _ = weighted_means(X, memberships(places, n_classes))
-    whitening = Whitening.of(Scatter.of(X, places, n_classes).covariance, 0.2)
+    targets = np.arange(400) % n_classes
+    X = (rng.normal(size=(400, 20)) @ rng.normal(size=(20, 20)) + rng.normal(size=(n_classes, 20))[targets]).astype(np.float32)
+    means, _ = weighted_means(X, memberships(targets, n_classes))
+    whitening = Whitening.of(Scatter.of(X, targets, n_classes).covariance, 0.2)
     points = whitening(means)
     projection, basis = whitening.onto(points)
     assert projection.shape == basis.shape == (min(n_classes, 20), 20)
-    foretold = rng.normal(size=(5, n_classes)) @ points  # anything that is regressed on the means
-    whole = [[-np.sum((z - p) ** 2) for p in foretold] for z in whitening(X)]
-    projected = [[-np.sum((z - p) ** 2) for p in foretold @ basis.T] for z in X @ projection.T]
+    predicted = rng.normal(size=(5, n_classes)) @ points  # predictions are linear combinations of the means
+    whole = [[-np.sum((z - p) ** 2) for p in predicted] for z in whitening(X)]
+    projected = [[-np.sum((z - p) ** 2) for p in predicted @ basis.T] for z in X @ projection.T]
     assert_close(np.array(projected), np.array(whole), 1e-5)
 
 
-def test_models_of_many_settings_fitted_together_are_those_fitted_alone(small_world: ZeroShotDataset) -> None:
+def test_fit_sharing_equals_fit(small_world: ZeroShotDataset) -> None:
     X, y = small_world.train.X, small_world.train.y
     settings = [
         {"feature_scaling": scaling, "shrinkage": shrinkage, "noise": noise}
@@ -112,28 +110,28 @@ def test_models_of_many_settings_fitted_together_are_those_fitted_alone(small_wo
     ]
     shared: dict[str, Any] = {}
     together = [Foresight(**chosen).fit_sharing(shared, X, y, small_world.classes) for chosen in settings]
-    assert set(shared) == {"root", "centred"}  # computed once each
+    assert set(shared) == {"root", "centred"}  # computed once per feature scaling
     for model, chosen in zip(together, settings, strict=True):
         alone = Foresight(**chosen).fit(X, y, small_world.classes)
         assert model.get_params() == alone.get_params()
         np.testing.assert_array_equal(model.decision_function(X), alone.decision_function(X))
-        again = model.fit(X[::2], y[::2], small_world.classes)  # on its own from now on
+        again = model.fit(X[::2], y[::2], small_world.classes)  # no longer shared
         np.testing.assert_array_equal(
             again.decision_function(X), Foresight(**chosen).fit(X[::2], y[::2], small_world.classes).decision_function(X)
         )
 
 
-def test_a_class_that_hardly_anything_belongs_to_has_a_mean_all_the_same() -> None:
+def test_class_without_weight_has_a_finite_mean() -> None:
     means, counts = weighted_means(np.ones((2, 3), np.float32), np.array([[1.0, 0.0], [1.0, 0.0]]))
     assert means.tolist() == [[1, 1, 1], [0, 0, 0]]
     assert 0 < counts[1] < 1e-3
 
 
-# -- what must not matter ------------------------------------------------------------------------------------------------
+# -- invariances -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["root", "centred"])
-def test_the_lengths_of_images_and_of_class_vectors_do_not_matter(kind: str, small_world: ZeroShotDataset) -> None:
+def test_scores_do_not_depend_on_norms_of_images_and_class_vectors(kind: str, small_world: ZeroShotDataset) -> None:
     rng = np.random.default_rng(2)
     model, X = fitted(small_world, feature_scaling=kind), small_world.test_unseen.X
     longer = small_world.train.X * rng.uniform(0.01, 100, (len(small_world.train.y), 1))
@@ -142,7 +140,7 @@ def test_the_lengths_of_images_and_of_class_vectors_do_not_matter(kind: str, sma
     assert_close(again.decision_function(X * rng.uniform(0.01, 100, (len(X), 1))), model.decision_function(X))
 
 
-def test_the_order_of_images_and_the_place_of_features_do_not_matter(small_world: ZeroShotDataset) -> None:
+def test_scores_do_not_depend_on_the_order_of_images_and_features(small_world: ZeroShotDataset) -> None:
     rng = np.random.default_rng(3)
     model, X = fitted(small_world), small_world.test_unseen.X
     rows, columns = rng.permutation(len(small_world.train.y)), rng.permutation(X.shape[1])
@@ -150,17 +148,17 @@ def test_the_order_of_images_and_the_place_of_features_do_not_matter(small_world
     assert_close(again.decision_function(X[:, columns]), model.decision_function(X))
 
 
-def test_centred_features_may_be_rotated(small_world: ZeroShotDataset) -> None:
+def test_scores_of_centred_features_are_invariant_to_rotation(small_world: ZeroShotDataset) -> None:
     rotation = stats.ortho_group(24, seed=4).rvs()
     model, X = fitted(small_world, feature_scaling="centred"), small_world.test_unseen.X
     again = Foresight(feature_scaling="centred").fit(small_world.train.X @ rotation, small_world.train.y, small_world.classes)
     assert_close(again.decision_function(X @ rotation), model.decision_function(X))
 
 
-def test_a_class_of_the_mean_vector_lies_at_the_mean_of_the_images(small_world: ZeroShotDataset) -> None:
+def test_class_with_the_mean_vector_is_mapped_to_the_mean_image(small_world: ZeroShotDataset) -> None:
     model = fitted(small_world, semantic_norm=None)
     model.add_classes({"mean": small_world.classes.vectors_of(small_world.seen).mean(axis=0)})
-    np.testing.assert_allclose(model.points_of(["mean"]), 0, atol=1e-6)
+    np.testing.assert_allclose(model.compared(small_world.test_unseen.X, ["mean"])[1], 0, atol=1e-6)
     np.testing.assert_allclose(model.decision_function(small_world.test_unseen.X, ["mean"]), 0, atol=1e-4)
 
 
@@ -178,6 +176,6 @@ def test_a_class_of_the_mean_vector_lies_at_the_mean_of_the_images(small_world: 
         ("seen_penalty", float("inf")),
     ],
 )
-def test_a_bad_setting_is_named(name: str, value: object, small_world: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: object, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         fitted(small_world, **{name: value})

@@ -1,4 +1,4 @@
-"""Foresight's adapt against EM written out, and what it makes of few images."""
+"""``Foresight.adapt`` agrees with a reference implementation of EM; behaviour with few images."""
 
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ def fitted(small_world: ZeroShotDataset) -> Foresight:
 
 
 def assert_close(found: np.ndarray, expected: np.ndarray, part: float = 1e-4) -> None:
-    """Scores (n, c) but for a constant of each image."""
+    """Compare scores (n, c) up to a constant per image."""
     found, expected = (scores.astype(float) - scores.mean(axis=1, keepdims=True) for scores in (found, expected))
     np.testing.assert_allclose(found, expected, rtol=0, atol=part * np.ptp(expected))
 
 
-# -- EM ------------------------------------------------------------------------------------------------------------------
+# -- EM ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def assert_close(found: np.ndarray, expected: np.ndarray, part: float = 1e-4) ->
         ("centred", 8.0, [0.1, 0.2, 0.3, 0.4], 0.02),
     ],
 )
-def test_it_is_em_written_out(
+def test_adapt_agrees_with_reference_em(
     kind: str, temperature: float, prior: list[float] | None, noise: float | None, small_world: ZeroShotDataset
 ) -> None:
     X, vectors = small_world.test_unseen.X, small_world.classes.vectors_of(small_world.unseen)
@@ -50,13 +50,13 @@ def test_it_is_em_written_out(
         noise=0.2,
         root=kind == "root",
     )
-    textbook.noise = noise or textbook.noise  # from the first round on
+    textbook.noise = noise or textbook.noise  # applies from the first M-step
     shares = None if prior is None else np.array(prior)
     labels = list(textbook.adapt(X, vectors, rounds=3, temperature=temperature, prior=shares))
     adapted = model.adapt(X, small_world.unseen, rounds=3, temperature=temperature, prior=prior, noise=noise)
     both = np.concatenate([small_world.test_seen.X[::2], X[::2]])
     expected = textbook.log_densities(both, small_world.classes.vectors_of(adapted.classes_))
-    # What misses the prior by a thousandth moves the means by about as much.
+    # The prior is met to a tolerance of 1e-3, which changes the means by about as much.
     assert_close(adapted.decision_function(both), expected, 1e-4 if prior is None else 2e-3)
     assert np.abs(expected - expected.mean(axis=1, keepdims=True)).max() > 1
     best = [found.argmax(axis=1) for found in labels]
@@ -65,13 +65,13 @@ def test_it_is_em_written_out(
     assert [entry["round"] for entry in adapted.history_] == [1, 2, 3]
 
 
-def test_the_order_of_the_images_does_not_matter(fitted: Foresight, small_world: ZeroShotDataset) -> None:
+def test_result_does_not_depend_on_the_order_of_images(fitted: Foresight, small_world: ZeroShotDataset) -> None:
     X = small_world.test_unseen.X
     mixed = np.random.default_rng(0).permutation(len(X))
     assert_close(fitted.adapt(X[mixed]).decision_function(X), fitted.adapt(X).decision_function(X))
 
 
-def test_nor_does_the_order_of_the_candidates(fitted: Foresight, small_world: ZeroShotDataset) -> None:
+def test_result_does_not_depend_on_the_order_of_candidates(fitted: Foresight, small_world: ZeroShotDataset) -> None:
     X, prior = small_world.test_unseen.X, np.array([0.1, 0.2, 0.3, 0.4])
     one = fitted.adapt(X, small_world.unseen, prior=prior)
     other = fitted.adapt(X, small_world.unseen[::-1], prior=prior[::-1])
@@ -81,7 +81,7 @@ def test_nor_does_the_order_of_the_candidates(fitted: Foresight, small_world: Ze
     )
 
 
-def test_it_adapts_after_a_file_as_before(fitted: Foresight, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+def test_loaded_model_adapts_like_the_original(fitted: Foresight, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     fitted.save(tmp_path / "model")
     settings: dict[str, Any] = {"temperature": 4.0, "prior": "uniform", "rounds": 4}
     X = small_world.test_unseen.X
@@ -89,7 +89,7 @@ def test_it_adapts_after_a_file_as_before(fitted: Foresight, small_world: ZeroSh
     np.testing.assert_array_equal(again.decision_function(X), fitted.adapt(X, **settings).decision_function(X))
 
 
-def test_the_temperature_is_the_calibrated_one_unless_given(fitted: Foresight, small_world: ZeroShotDataset) -> None:
+def test_temperature_defaults_to_the_calibrated_one(fitted: Foresight, small_world: ZeroShotDataset) -> None:
     X = small_world.test_unseen.X
     calibrated = Foresight().fit(small_world.train.X, small_world.train.y, small_world.classes)
     calibrated.calibration_ = Calibration(temperature=6.5, ECE=1.0, ECE_before=2.0)
@@ -106,15 +106,15 @@ def test_the_temperature_is_the_calibrated_one_unless_given(fitted: Foresight, s
     ("name", "value"),
     [("rounds", 0), ("rounds", 2.5), ("temperature", 0), ("temperature", -1.0), ("temperature", float("nan"))],
 )
-def test_a_bad_setting_is_named(name: str, value: Any, fitted: Foresight, small_world: ZeroShotDataset) -> None:
+def test_invalid_hyperparameter_is_named(name: str, value: Any, fitted: Foresight, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         fitted.adapt(small_world.test_unseen.X, **{name: value})
 
 
-# -- few images ----------------------------------------------------------------------------------------------------------
+# -- few images --------------------------------------------------------------------------------------------------------
 
 
-def test_a_single_image_a_class_is_enough(fitted: Foresight, small_world: ZeroShotDataset) -> None:
+def test_single_image_per_class(fitted: Foresight, small_world: ZeroShotDataset) -> None:
     X, y = small_world.test_unseen.X, small_world.test_unseen.y
     first = [np.flatnonzero(y == label)[0] for label in small_world.unseen]
     for prior in (None, "uniform"):
@@ -124,7 +124,7 @@ def test_a_single_image_a_class_is_enough(fitted: Foresight, small_world: ZeroSh
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_fewer_images_than_classes_change_little(count: int, fitted: Foresight, small_world: ZeroShotDataset) -> None:
+def test_fewer_images_than_classes(count: int, fitted: Foresight, small_world: ZeroShotDataset) -> None:
     X, y = small_world.test_unseen.X, small_world.test_unseen.y
     adapted = fitted.adapt(X[:count])
     assert np.isfinite(adapted.decision_function(X)).all()
@@ -133,7 +133,7 @@ def test_fewer_images_than_classes_change_little(count: int, fitted: Foresight, 
 
 @pytest.mark.parametrize("temperature", [1e-6, 1e6])
 @pytest.mark.parametrize("prior", [None, "uniform"])
-def test_any_temperature_gives_numbers(
+def test_extreme_temperatures_give_finite_scores(
     prior: str | None, temperature: float, fitted: Foresight, small_world: ZeroShotDataset
 ) -> None:
     adapted = fitted.adapt(small_world.test_unseen.X, temperature=temperature, prior=prior)

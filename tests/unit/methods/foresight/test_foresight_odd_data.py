@@ -1,6 +1,6 @@
-"""Foresight on data as they come: few images, many features, features that say nothing, classes of very unequal size.
+"""Foresight on degenerate data: few images, many features, constant features, unbalanced classes.
 
-Warnings are errors here, so that none of it may divide by zero or overflow.
+Warnings are errors in the test suite, so a division by zero or an overflow fails the test.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ Array = np.ndarray
 
 @dataclass
 class Things:
-    """Images of classes whose means follow from unnamed class vectors, with little noise."""
+    """Images of classes whose means are a linear function of their class vectors, with little noise."""
 
     n_seen: int = 12
     n_unseen: int = 4
     n_features: int = 24
-    images: int = 8  # of each class
+    images: int = 8  # per class
     n_attributes: int = 10
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class Things:
         )
 
     def use(self, **settings: Any) -> tuple[float, float]:
-        """Fit, score and adapt; every number is finite. How well unseen classes are told, before and after."""
+        """Fit, score and adapt, checking that all results are finite; return the accuracies before and after ``adapt``."""
         model = Foresight(**settings).fit(self.X, self.y, dict(enumerate(self.vectors)))
         adapted = model.adapt(self.X_unseen)
         for each in (model, adapted):
@@ -50,7 +50,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_features_may_be_negative(kind: str) -> None:
+def test_negative_features(kind: str) -> None:
     things = Things()
     assert (things.X < 0).mean() > 0.3
     before, after = things.use(feature_scaling=kind)
@@ -59,78 +59,78 @@ def test_features_may_be_negative(kind: str) -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 5.0])
-def test_a_feature_may_be_the_same_in_all_images(value: float, kind: str) -> None:
+def test_constant_feature(value: float, kind: str) -> None:
     things = Things()
     things.X[:, 3] = things.X_unseen[:, 3] = value
     for shrinkage in (0.0, 0.5):
         assert things.use(feature_scaling=kind, shrinkage=shrinkage)[0] > 0.5
 
 
-def test_a_feature_that_training_images_lack_may_appear(kind: str) -> None:
+def test_feature_that_is_zero_in_all_training_images(kind: str) -> None:
     things = Things()
     things.X[:, 3] = 0
     assert things.use(feature_scaling=kind)[0] > 0.5
 
 
-def test_images_may_be_all_zero(kind: str) -> None:
+def test_zero_images(kind: str) -> None:
     things = Things()
     things.X[::10] = things.X_unseen[::10] = 0
     assert things.use(feature_scaling=kind)[0] > 0.5
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_images_that_are_all_alike_tell_nothing(value: float, kind: str) -> None:
+def test_identical_images_give_chance_accuracy(value: float, kind: str) -> None:
     things = Things()
     things.X[:] = things.X_unseen[:] = value
     assert things.use(feature_scaling=kind) == (0.25, 0.25)
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.1, 1.0])
-def test_there_may_be_many_more_features_than_images(shrinkage: float, kind: str) -> None:
+def test_more_features_than_images(shrinkage: float, kind: str) -> None:
     assert min(Things(n_features=1000, images=5).use(feature_scaling=kind, shrinkage=shrinkage)) > 0.6
 
 
-def test_4096_features_and_five_images_a_class() -> None:
+def test_4096_features_and_five_images_per_class() -> None:
     assert min(Things(n_features=4096, images=5).use()) > 0.8
 
 
-def test_a_single_image_a_class_is_enough(kind: str) -> None:
+def test_single_image_per_class(kind: str) -> None:
     things = Things(images=1)
     assert things.use(feature_scaling=kind)[0] >= 0.75
 
 
 @pytest.mark.parametrize(("n_seen", "least"), [(2, 0.2), (12, 0.6), (650, 0.9)])
 def test_few_and_many_seen_classes(n_seen: int, least: float, kind: str) -> None:
-    """Of two classes hardly anything can be learned, but it must work."""
+    """Two classes allow little accuracy, but must not raise."""
     assert min(Things(n_seen=n_seen, images=5).use(feature_scaling=kind)) > least
 
 
-def test_a_single_seen_class(kind: str) -> None:
+def test_single_seen_class(kind: str) -> None:
     Things(n_seen=1, images=5).use(feature_scaling=kind)
 
 
-def test_classes_may_be_of_very_unequal_size(kind: str) -> None:
+def test_unbalanced_classes(kind: str) -> None:
     things = Things(n_seen=40, images=400)
     rows = np.concatenate([np.flatnonzero(things.y == c)[: 400 if c < 3 else 1] for c in range(40)])
     things.X, things.y = things.X[rows], things.y[rows]
     assert things.use(feature_scaling=kind)[0] > 0.5
 
 
-def test_two_classes_may_have_one_vector(kind: str) -> None:
+def test_two_classes_with_the_same_vector(kind: str) -> None:
     things = Things()
     things.vectors[1] = things.vectors[0]
     for noise in (1e-9, 0.1):
         things.use(feature_scaling=kind, noise=noise)
 
 
-def test_a_class_vector_may_be_the_mean_of_the_seen_ones(kind: str) -> None:
+def test_class_vector_equal_to_the_mean_of_the_seen_classes(kind: str) -> None:
     things = Things()
     things.vectors[-1] = things.vectors[:12].mean(axis=0)
     for norm in (1.0, None):
         assert things.use(feature_scaling=kind, semantic_norm=norm)[0] > 0.5
 
 
-def test_double_single_and_mapped_features_give_the_same_model(kind: str, tmp_path: Any) -> None:
+def test_double_single_and_memory_mapped_features_give_the_same_model(kind: str, tmp_path: Any) -> None:
     things = Things()
     np.save(tmp_path / "X.npy", things.X)
     forms = (things.X, things.X.astype(np.float64), np.load(tmp_path / "X.npy", mmap_mode="r"))

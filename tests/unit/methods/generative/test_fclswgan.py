@@ -1,4 +1,4 @@
-"""f-CLSWGAN: its losses against literal loops, and a generator that learns where classes are."""
+"""f-CLSWGAN: losses compared with explicit loops, and a generator that learns the class means."""
 
 import numpy as np
 import pytest
@@ -13,20 +13,20 @@ from sightunseen.methods.generative.synthesis import gradient_penalty, synthesis
 LEAK = 0.2
 
 
-def small_training(**settings: float) -> tuple[FCLSWGAN, AdversarialTraining, dict[str, np.ndarray]]:
-    """Four features, three attributes, three seen classes; networks in double precision with biases that matter."""
+def small_training(**hyperparameters: float) -> tuple[FCLSWGAN, AdversarialTraining, dict[str, np.ndarray]]:
+    """Four features, three attributes, three seen classes; networks in double precision with non-zero biases."""
     rng = np.random.default_rng(0)
     X, y = rng.random((9, 4)).astype(np.float32), np.repeat(["a", "b", "c"], 3)
     table = ClassTable(["a", "b", "c", "d"], rng.random((4, 3)))
     sizes = {"hidden": 5, "noise_size": 2, "batch_size": 6, "critic_steps": 2, "n_steps": 3, "classifier_steps": 3}
-    method = FCLSWGAN(device="cpu", **sizes, **settings).fit(X, y, table)
+    method = FCLSWGAN(device="cpu", **sizes, **hyperparameters).fit(X, y, table)
     for network in method.networks_.values():
         network.double()
         for parameter in network.parameters():
             parameter.data = torch.from_numpy(rng.standard_normal(parameter.shape))
     softmax = torch.from_numpy(rng.standard_normal((3, 4))), torch.from_numpy(rng.standard_normal(3))
-    vectors, places = torch.from_numpy(rng.random((3, 3))), torch.arange(9) // 3
-    training = AdversarialTraining(method, softmax, vectors, torch.from_numpy(X).double(), places)
+    training = AdversarialTraining(method, torch.from_numpy(X).double(), torch.arange(9) // 3, softmax)
+    training.vectors = torch.from_numpy(rng.random((3, 3)))
     drawn = {"real": rng.random((6, 4)), "fake": rng.random((6, 4)), "share": rng.random((6, 1)), "vectors": rng.random((6, 3))}
     return method, training, drawn
 
@@ -43,7 +43,7 @@ def slopes_by_differences(method: FCLSWGAN, features: np.ndarray, vector: np.nda
     return np.array(values) / 2e-6
 
 
-def test_the_critics_loss_is_eq_3_with_slopes_by_finite_differences() -> None:
+def test_critic_loss_is_eq_3_by_finite_differences() -> None:
     method, training, drawn = small_training(gradient_penalty=7.0)
     expected = []
     for real, fake, share, vector in zip(*(drawn[k] for k in ("real", "fake", "share", "vectors")), strict=True):
@@ -54,7 +54,7 @@ def test_the_critics_loss_is_eq_3_with_slopes_by_finite_differences() -> None:
     assert training.critic_loss(*tensors).item() == pytest.approx(np.mean(expected), rel=1e-6)
 
 
-def test_the_gradient_penalty_has_the_gradient_of_finite_differences() -> None:
+def test_gradient_of_gradient_penalty_matches_finite_differences() -> None:
     method, _, drawn = small_training()
     real, fake, share, vectors = (torch.from_numpy(drawn[name]) for name in ("real", "fake", "share", "vectors"))
 
@@ -71,41 +71,41 @@ def test_the_gradient_penalty_has_the_gradient_of_finite_differences() -> None:
         weight[0, 1] += 1e-6
 
 
-def test_the_penalty_of_a_linear_critic_is_known() -> None:
+def test_gradient_penalty_of_linear_critic() -> None:
     slope = torch.tensor([3.0, 4.0])
     points = torch.rand(5, 2, generator=torch.Generator().manual_seed(0))
     assert gradient_penalty(lambda x: x @ slope, points, -points, torch.full((5, 1), 0.5)).item() == pytest.approx(16)
     assert gradient_penalty(lambda x: x @ slope * 0, points, points, torch.ones(5, 1)).item() == pytest.approx(1, abs=1e-5)
 
 
-def test_the_generators_loss_is_realness_and_eq_4() -> None:
+def test_generator_loss_is_realness_plus_eq_4() -> None:
     method, training, drawn = small_training(classification_weight=0.3)
-    fake, vectors, places = drawn["fake"], drawn["vectors"], np.array([0, 2, 1, 1, 0, 2])
+    fake, vectors, targets = drawn["fake"], drawn["vectors"], np.array([0, 2, 1, 1, 0, 2])
     weight, bias = (part.numpy() for part in training.softmax)
     expected = [
-        -critic_by_hand(method, fake[k], vectors[k]) - 0.3 * log_softmax(weight @ fake[k] + bias)[places[k]] for k in range(6)
+        -critic_by_hand(method, fake[k], vectors[k]) - 0.3 * log_softmax(weight @ fake[k] + bias)[targets[k]] for k in range(6)
     ]
-    found = training.generator_loss(torch.from_numpy(fake), torch.from_numpy(vectors), torch.from_numpy(places))
+    found = training.generator_loss(torch.from_numpy(fake), torch.from_numpy(vectors), torch.from_numpy(targets))
     assert found.item() == pytest.approx(np.mean(expected), rel=1e-9)
 
 
-def test_critic_and_generator_take_turns() -> None:
+def test_critic_and_generator_are_updated_in_turn() -> None:
     method, training, _ = small_training()
-    whose = []
+    updated = []
     method.generator_.float(), method.critic_.float()
     training.features, training.vectors = training.features.float(), training.vectors.float()
     training.softmax = training.softmax[0].float(), training.softmax[1].float()
-    tasks = training.draw(0, 6)
+    batches = training.draw(0, 6)
     for k in range(6):
         for network in method.networks_.values():
             network.zero_grad(set_to_none=True)
-        training.loss({name: array[k] for name, array in tasks.items()}).backward()
+        training.loss({name: array[k] for name, array in batches.items()}).backward()
         moved = {name for name, network in method.networks_.items() if any(p.grad is not None for p in network.parameters())}
-        whose.append(moved)
-    assert whose == [{"critic"}, {"critic"}, {"generator"}] * 2
+        updated.append(moved)
+    assert updated == [{"critic"}, {"critic"}, {"generator"}] * 2
 
 
-def test_synthesised_features_of_a_class_depend_on_its_vector_alone() -> None:
+def test_synthesised_features_depend_only_on_the_class_vector() -> None:
     method, _, _ = small_training()
     method.generator_.float()
     vectors = torch.rand(3, 3, generator=torch.Generator().manual_seed(0))
@@ -115,16 +115,16 @@ def test_synthesised_features_of_a_class_depend_on_its_vector_alone() -> None:
     assert not torch.equal(synthesise(method.generator_, vectors[2:], noise_size=2, n_images=4, seed=1), alone)
 
 
-def test_the_softmax_classifier_separates_what_can_be_separated() -> None:
+def test_softmax_separates_separable_classes() -> None:
     rng = torch.Generator().manual_seed(0)
-    places = torch.arange(300) % 3
-    features = torch.eye(3)[places] + 0.1 * torch.randn(300, 3, generator=rng)
-    weight, bias = train_softmax(features, places, 3, seed=0, n_steps=100)
-    assert torch.equal((features @ weight.T + bias).argmax(dim=1), places)
+    targets = torch.arange(300) % 3
+    features = torch.eye(3)[targets] + 0.1 * torch.randn(300, 3, generator=rng)
+    weight, bias = train_softmax(features, targets, 3, seed=0, n_steps=100)
+    assert torch.equal((features @ weight.T + bias).argmax(dim=1), targets)
 
 
-class InThePlane(FCLSWGAN):
-    """Without the last ReLU, which two features cannot spare when it dies, and with first weights for narrow layers."""
+class TwoFeatures(FCLSWGAN):
+    """Variant for two features: no last ReLU, which could die, and initial weights for narrow layers."""
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         networks = super()._make_networks(rng)
@@ -135,12 +135,12 @@ class InThePlane(FCLSWGAN):
         return networks
 
 
-def test_in_the_plane_the_generator_finds_the_means_of_the_classes() -> None:
+def test_generator_learns_class_means_in_two_dimensions() -> None:
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(4), 40)
     X = np.array([[0.2, 0.2], [0.8, 0.3], [0.3, 0.8], [0.7, 0.9]])[y] + 0.05 * rng.standard_normal((160, 2))
-    settings = {"hidden": 32, "noise_size": 2, "n_synthesised": 50, "classifier_steps": 20, "learning_rate": 5e-3}
-    method = InThePlane(n_steps=900, critic_steps=2, classification_weight=0.01, device="cpu", **settings).fit(X, y)
-    found = method.synthesised(method.classes_).reshape(4, 50, 2).mean(axis=1)
+    hyperparameters = {"hidden": 32, "noise_size": 2, "n_synthesised": 50, "classifier_steps": 20, "learning_rate": 5e-3}
+    method = TwoFeatures(n_steps=900, critic_steps=2, classification_weight=0.01, device="cpu", **hyperparameters).fit(X, y)
+    found = method._synthesised(method.classes_).numpy().reshape(4, 50, 2).mean(axis=1)
     means = np.stack([method._features(X)[y == label].mean(axis=0) for label in range(4)])
     np.testing.assert_allclose(found, means, atol=0.2)  # the nearest two are 0.5 apart

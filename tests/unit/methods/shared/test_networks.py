@@ -1,6 +1,7 @@
-"""Perceptrons: their layers, their first weights, and tasks drawn for them."""
+"""Perceptron: layers and initial weights; episodes."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,21 +9,20 @@ import torch
 
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods.shared.networks import Perceptron
-from sightunseen.methods.shared.objectives import EpisodeObjective
+from sightunseen.methods.shared.objectives import ModelEpisodeObjective
 
 
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize(("activation", "last"), [("relu", "linear"), ("tanh", "relu"), ("leaky relu", "sigmoid")])
-def test_every_layer_is_affine_with_its_activation(activation: str, last: str) -> None:
+@pytest.mark.parametrize(("activation", "last"), [("relu", "linear"), ("tanh", "relu"), ("leaky relu", "tanh")])
+def test_layers_are_affine_with_activation(activation: str, last: str) -> None:
     plain = {
         "linear": lambda v: v,
         "relu": lambda v: max(v, 0.0),
         "tanh": math.tanh,
         "leaky relu": lambda v: v if v > 0 else 0.2 * v,
-        "sigmoid": lambda v: 1 / (1 + math.exp(-v)),
     }
     network = Perceptron((3, 5, 4, 2), seeded(), activation, last).double()
     values = [0.3, -1.2, 2.0]
@@ -34,7 +34,7 @@ def test_every_layer_is_affine_with_its_activation(activation: str, last: str) -
     assert found == pytest.approx(values, rel=1e-12)
 
 
-def test_first_weights_follow_from_the_seed_alone_and_have_the_deviation_of_he() -> None:
+def test_initial_weights_depend_only_on_the_seed_and_have_he_deviation() -> None:
     before = torch.random.get_rng_state()
     one, same, other = (Perceptron((400, 300, 10), seeded(seed)) for seed in (0, 0, 1))
     torch.manual_seed(5)
@@ -48,19 +48,21 @@ def test_first_weights_follow_from_the_seed_alone_and_have_the_deviation_of_he()
     assert not any(layer.bias.any() for layer in one.layers)
 
 
-def test_an_unknown_activation_is_named() -> None:
+def test_unknown_activation_is_named() -> None:
     with pytest.raises(SettingsError, match="activation"):
         Perceptron((2, 2), seeded(), "swish")
 
 
-def test_a_task_has_images_of_its_classes_side_by_side() -> None:
-    places = torch.arange(60) % 6
-    objective = EpisodeObjective([Perceptron((2, 3), seeded())], torch.zeros(6, 2), torch.zeros(60, 3), places, 4, 3, seed=0)
+def test_episode_groups_images_by_class(stub_model: Any) -> None:
+    targets = torch.arange(60) % 6
+    networks = {"embedding": Perceptron((2, 3), seeded())}
+    model = stub_model(networks, torch.zeros(6, 2), classes_per_episode=4, images_per_class=3)
+    objective = ModelEpisodeObjective(model, torch.zeros(60, 3), targets)
     drawn = objective.draw(5, 7)
     assert drawn["classes"].shape == (7, 4)
     for classes, rows, labels in zip(drawn["classes"], drawn["rows"], drawn["labels"], strict=True):
         assert len(set(classes.tolist())) == 4
         assert len(set(rows.tolist())) == 12
-        np.testing.assert_array_equal(places[rows], classes[labels])
-    again = objective.draw(8, 2)  # tasks 8 and 9 are the fourth and fifth of those above
+        np.testing.assert_array_equal(targets[rows], classes[labels])
+    again = objective.draw(8, 2)  # episodes 8 and 9 are the fourth and fifth of those above
     assert all(torch.equal(again[name], drawn[name][3:5]) for name in drawn)

@@ -1,4 +1,4 @@
-"""Label propagation against the dense definition."""
+"""Label propagation, compared with its dense definition."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from sightunseen.methods.shared.label_propagation import Propagation, neighbour_
 
 
 def dense_graph(points: np.ndarray, neighbours: int) -> np.ndarray:
-    """Edge by edge, from the definition."""
+    """Build the graph edge by edge."""
     distances = np.sqrt(((points[:, None] - points) ** 2).sum(axis=2))
     nearest = [[j for j in np.argsort(row, kind="stable") if j != i][:neighbours] for i, row in enumerate(distances)]
     width = np.mean([distances[i, j] for i in range(len(points)) for j in nearest[i]])
@@ -21,7 +21,7 @@ def dense_graph(points: np.ndarray, neighbours: int) -> np.ndarray:
 
 @pytest.mark.parametrize("neighbours", [1, 4, 100])
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 0.99])
-def test_the_limit_of_the_iteration_is_found(neighbours: int, alpha: float) -> None:
+def test_propagate_solves_the_linear_system(neighbours: int, alpha: float) -> None:
     rng = np.random.default_rng(0)
     points, initial = rng.normal(size=(40, 3)), rng.random((40, 5))
     graph = dense_graph(points, neighbours)
@@ -31,7 +31,7 @@ def test_the_limit_of_the_iteration_is_found(neighbours: int, alpha: float) -> N
     np.testing.assert_allclose(propagate(points, initial, neighbours, alpha), expected, rtol=1e-6)
 
 
-def test_one_labelled_point_gives_its_cluster_its_class() -> None:
+def test_one_labelled_point_labels_its_cluster() -> None:
     rng = np.random.default_rng(1)
     points = np.concatenate([rng.normal(size=(30, 4)), 8 + rng.normal(size=(30, 4))])
     initial = np.zeros((60, 2))
@@ -40,21 +40,21 @@ def test_one_labelled_point_gives_its_cluster_its_class() -> None:
     np.testing.assert_array_equal(found, np.repeat([0, 1], 30))
 
 
-def test_the_scale_of_the_points_does_not_matter() -> None:
+def test_scale_of_points_does_not_matter() -> None:
     rng = np.random.default_rng(2)
     points, initial = rng.normal(size=(30, 3)), rng.random((30, 2))
     np.testing.assert_allclose(propagate(1e6 * points, initial, 4, 0.8), propagate(points, initial, 4, 0.8), rtol=1e-6)
 
 
 @pytest.mark.parametrize("points", [np.zeros((1, 2)), np.zeros((5, 2)), np.array([[0.0], [1], [2], [1e9]])])
-def test_lonely_equal_and_far_points_keep_finite_scores(points: np.ndarray) -> None:
+def test_isolated_equal_and_distant_points_have_finite_scores(points: np.ndarray) -> None:
     initial = np.eye(len(points))
     found = propagate(points, initial, 2, 0.9)
     assert np.isfinite(found).all()
     assert (found >= initial - 1e-9).all()
 
 
-def test_a_new_point_gets_what_the_equation_gives_it() -> None:
+def test_extension_to_new_points_matches_the_formula() -> None:
     rng = np.random.default_rng(3)
     points, new = rng.normal(size=(25, 3)), rng.normal(size=3)
     propagation = Propagation.of(points, neighbours=4, alpha=0.7)

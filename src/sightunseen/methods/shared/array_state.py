@@ -1,0 +1,28 @@
+"""Base class of methods whose fitted state is a fixed list of arrays."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightunseen.methods.base.classifier import ZeroShotClassifier
+
+
+class ArrayStateClassifier(ZeroShotClassifier):
+    """Save and restore the fitted attributes named by ``learned_arrays``.
+
+    Attributes
+    ----------
+    learned_arrays : tuple of str
+        Names of the fitted attributes, without the trailing underscore.
+    """
+
+    learned_arrays: ClassVar[tuple[str, ...]] = ()
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {name: np.asarray(getattr(self, f"{name}_")) for name in self.learned_arrays}
+
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name in self.learned_arrays:
+            setattr(self, f"{name}_", arrays[name])
