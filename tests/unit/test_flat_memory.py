@@ -11,6 +11,8 @@ from sightunseen.methods.cvc.cvc import CVC
 from sightunseen.methods.eszsl import ESZSL
 from sightunseen.prediction import ranked, write_predictions
 
+pytestmark = pytest.mark.slow
+
 STATUS = Path("/proc/self/status")
 ROWS = 10_000_000
 

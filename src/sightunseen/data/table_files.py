@@ -44,6 +44,17 @@ def load_tables(features: str | Path, classes: str | Path | None = None, semanti
     ------
     DataError
         If a file cannot be read, or has no labels, features or class vectors.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     arrays = {"X": np.eye(2), "y": ["owl", "horse"], "class_labels": ["owl", "horse", "bat"]}
+    ...     np.savez(f"{folder}/animals.npz", class_vectors=np.eye(3), **arrays)
+    ...     data = load_tables(f"{folder}/animals.npz")
+    >>> data.seen.tolist(), data.unseen.tolist()
+    (['horse', 'owl'], ['bat'])
     """
     path = Path(features)
     columns = read_columns(path)

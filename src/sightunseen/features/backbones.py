@@ -160,7 +160,9 @@ def open_backbone(name: str, device: str = "auto") -> Backbone:
     check_choice("device", device, DEVICES)
     if not name.startswith(PREFIXES) or name in PREFIXES:
         raise SettingsError(f"there is no backbone '{name}'; there are {NAMES}.")
-    module = importlib.import_module(f"sightunseen.features.{'onnx_backbones' if name.startswith('onnx:') else 'networks'}")
+    module = importlib.import_module(
+        f"sightunseen.features.{'onnx_backbones' if name.startswith('onnx:') else 'torch_backbones'}"
+    )
     opened: Backbone = module.open_named(name, device)
     return opened
 

@@ -16,10 +16,9 @@ from scipy.special import logsumexp
 from torch import Tensor
 
 from sightunseen.core.arrays import Floats
-from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.checks import check_below_one, check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.methods.base.adaptable import AdaptableClassifier
-from sightunseen.methods.shared.checks import check_below_one
 from sightunseen.methods.shared.label_propagation import propagate
 from sightunseen.methods.shared.ranking import RankingClassifier, weighted_ranking
 

@@ -9,10 +9,9 @@ from scipy.special import softmax
 from sklearn.preprocessing import normalize
 
 from sightunseen.core.arrays import Floats
-from sightunseen.core.checks import check_whole
+from sightunseen.core.checks import check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
-from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.logistic_regression import softmax_regression
 
 

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
 from sightunseen.core.arrays import Floats
+from sightunseen.core.checks import check_positive
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
-from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.logistic_regression import logistic_regressions
 from sightunseen.semantics.class_vectors import scale_vectors
 

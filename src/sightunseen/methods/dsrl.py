@@ -8,12 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.linear_model import Ridge
 
 from sightunseen.core.arrays import Floats
-from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.checks import check_below_one, check_number, check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.randomness import as_generator, derive_seed
 from sightunseen.methods.base.adaptable import AdaptableClassifier
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
-from sightunseen.methods.shared.checks import check_below_one, check_positive
 from sightunseen.methods.shared.label_propagation import Propagation
 
 SWEEPS = 20  # of coordinate descent, to encode images

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
+from sightunseen.core.checks import check_positive
 from sightunseen.core.class_table import ClassTable
 from sightunseen.methods.shared.bilinear import BilinearClassifier
-from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.sizes import mean_diagonal
 
 

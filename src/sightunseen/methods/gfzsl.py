@@ -9,11 +9,10 @@ from scipy import linalg
 from scipy.special import logsumexp, softmax
 
 from sightunseen.core.arrays import Doubles, Floats
-from sightunseen.core.checks import check_choice, check_number, check_whole
+from sightunseen.core.checks import check_choice, check_number, check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.methods.base.adaptable import AdaptableClassifier
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
-from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.sizes import mean_diagonal
 
 KERNELS = ("linear", "quadratic")

@@ -9,11 +9,10 @@ from scipy import linalg
 from sklearn.preprocessing import normalize
 
 from sightunseen.core.arrays import Floats
-from sightunseen.core.checks import check_choice
+from sightunseen.core.checks import check_choice, check_positive
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.linear import ClassifierMap, Layer
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
-from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.sizes import mean_diagonal
 
 SPACES = ("semantic", "feature")

@@ -10,10 +10,9 @@ from scipy.spatial.distance import cdist
 from torch import Tensor, nn
 
 from sightunseen.core.arrays import Floats
-from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.checks import check_number, check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
-from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.objectives import ModelEpisodeObjective
 from sightunseen.methods.shared.sizes import mean_between
 

@@ -10,10 +10,9 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp, softmax
 
 from sightunseen.core.arrays import Floats
-from sightunseen.core.checks import check_choice
+from sightunseen.core.checks import check_choice, check_positive
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
-from sightunseen.methods.shared.checks import check_positive
 from sightunseen.methods.shared.sizes import mean_between, mean_diagonal
 
 LOSSES = ("one-versus-other", "crammer-singer", "structured")

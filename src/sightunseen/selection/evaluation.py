@@ -226,6 +226,14 @@ def zsl_accuracy(model: ZeroShotClassifier, X: Any, y: Labels) -> float:
     -------
     float
         The accuracy, between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sightunseen.methods import ESZSL
+    >>> model = ESZSL(feature_scaling="none").fit(np.eye(3), list("abc"), dict(zip("abc", np.eye(3))))
+    >>> zsl_accuracy(model, np.eye(3)[:2], np.array(["a", "b"]))
+    1.0
     """
     # ``score`` of a pipeline would ignore the candidates.
     return per_class_accuracy(y, model.predict(X, candidates=np.unique(y)))

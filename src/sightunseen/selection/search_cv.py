@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
@@ -106,6 +106,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         self
+            The fitted search.
 
         Raises
         ------
@@ -207,8 +208,10 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, candidates
-            See :meth:`predict`.
+        X : array-like of shape (n, d)
+            Features of the images.
+        candidates : array-like of labels or {"all", "seen", "unseen"}, default=None
+            Classes to choose among; None: all.
 
         Returns
         -------
@@ -222,8 +225,10 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, candidates
-            See :meth:`predict`.
+        X : array-like of shape (n, d)
+            Features of the images.
+        candidates : array-like of labels or {"all", "seen", "unseen"}, default=None
+            Classes to choose among; None: all.
 
         Returns
         -------
@@ -237,10 +242,12 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, candidates
-            See :meth:`predict`.
+        X : array-like of shape (n, d)
+            Features of the images.
         y : array-like of shape (n,)
             True labels.
+        candidates : array-like of labels or {"all", "seen", "unseen"}, default=None
+            Classes to choose among; None: all.
 
         Returns
         -------

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightunseen.core.arrays import Floats
 from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError

@@ -17,6 +17,8 @@ from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification,
 from sightunseen.selection.evaluation import evaluate
 from sightunseen.training import Hook, Training
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {"hidden": 32, "n_steps": 400, "learning_rate": 1e-2, "seed": 3, "device": "cpu"}
 QUICK = {"rounds": 3, "steps_per_round": 110, "best_per_class": 5}  # rounds longer than a chunk of steps, and not a multiple
 PAPERS = ["V→A", "DEM", "CVC", "CVC transductive"]  # panels

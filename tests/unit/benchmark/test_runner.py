@@ -23,6 +23,8 @@ from sightunseen.methods import ESZSL, ZeroShotClassifier
 from sightunseen.selection.evaluation import evaluate
 from sightunseen.selection.on_validation import choose_on_validation
 
+pytestmark = pytest.mark.slow
+
 FAST = {"name": "ESZSL", "search": {"feature_penalty": [1.0, 10.0]}}
 BROKEN = {"name": "DEM", "settings": {"learning_rate": 1e30, "n_steps": 200, "hidden": 8}, "search": {}}
 
@@ -204,7 +206,9 @@ def test_dead_worker_fails_only_its_job(plan: Callable[..., Plan], tmp_path: Pat
 
 
 def test_ctrl_c_stops_and_tells_how_to_resume(data_folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text('seeds = 50\nmethods = "CVC"\n[[data]]\npath = "world"\n')
+    (tmp_path / "plan.toml").write_text(
+        'seeds = 50\n[[method]]\nname = "CVC"\nsettings = { n_steps = 200, hidden = 16 }\n[[data]]\npath = "world"\n'
+    )
     command = [sys.executable, "-m", "sightunseen.cli", "benchmark", "run", str(tmp_path / "plan.toml")]
     command += ["--data", str(data_folder), "--out", str(tmp_path / "results")]
     options: dict[str, Any] = {"text": True, "start_new_session": True, "preexec_fn": _enable_ctrl_c}

@@ -21,7 +21,7 @@ from sightunseen.core.errors import DataError, MissingDependencyError, SettingsE
 from sightunseen.data.photo_files import read_photo
 from sightunseen.data.photo_lists import list_photos
 from sightunseen.features.backbones import CallableBackbone, cut_and_resized, open_backbone
-from sightunseen.features.networks import NetworkBackbone
+from sightunseen.features.torch_backbones import NetworkBackbone
 
 SHARED = Path(os.environ.get("SIGHTUNSEEN_SHARED", Path(__file__).parents[4] / "shared"))
 

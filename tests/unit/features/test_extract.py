@@ -147,6 +147,8 @@ import numpy as np
 from sightunseen.features.backbones import CallableBackbone
 from sightunseen.features.extract import extract
 
+pytestmark = pytest.mark.slow
+
 backbone = CallableBackbone(lambda images: [np.asarray(image).mean(axis=(0, 1)) for image in images], "mean colours")
 print("ready", flush=True)
 sys.stdin.readline()

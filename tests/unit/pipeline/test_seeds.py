@@ -16,6 +16,8 @@ from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification,
 from sightunseen.selection.evaluation import evaluate
 from sightunseen.selection.on_validation import choose_adaptation_on_validation, choose_on_validation
 
+pytestmark = pytest.mark.slow
+
 SETTINGS: dict[str, Any] = {"hidden": 16, "n_steps": 200, "learning_rate": 1e-2, "device": "cpu"}
 
 

@@ -19,6 +19,8 @@ from sightunseen.report.space_figures import space_of
 from sightunseen.report.thumbnails import Photos
 from sightunseen.selection.evaluation import evaluate
 
+pytestmark = pytest.mark.slow
+
 NONE = np.array([], dtype=np.intp)
 MOST_BYTES = 15_000_000
 EVERY_SECTION = ["trust", "seen-and-unseen", "classes", "confidence", "attributes", "images", "record"]

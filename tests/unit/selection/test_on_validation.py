@@ -18,6 +18,8 @@ from sightunseen.selection.evaluation import evaluate
 from sightunseen.selection.on_validation import choose_adaptation_on_validation, choose_on_validation
 from sightunseen.training import Hook, Training, loop
 
+pytestmark = pytest.mark.slow
+
 SETTINGS: dict[str, Any] = {"hidden": 32, "initial_scale": 20.0, "n_steps": 300, "learning_rate": 1e-2, "device": "cpu"}
 GRID = {"learning_rate": [1e-8, 1e-2], "initial_scale": [10.0, 20.0]}
 ADAPTATION = {"rounds": 2, "steps_per_round": 20}

@@ -18,6 +18,8 @@ from sightunseen.methods import CVC, ESZSL, Foresight
 from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification, adapt, train
 from sightunseen.selection.evaluation import evaluate
 
+pytestmark = pytest.mark.slow
+
 GRID = {"feature_penalty": [0.1, 10.0], "semantic_penalty": [0.1, 10.0]}
 
 

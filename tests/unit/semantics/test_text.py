@@ -12,6 +12,8 @@ import pytest
 from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
 from sightunseen.semantics.text import MINILM, Encoder, open_encoder
 
+pytestmark = pytest.mark.slow
+
 PUBLISHED = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
 TEXTS = [
     "okapi",

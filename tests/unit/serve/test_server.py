@@ -28,6 +28,8 @@ from sightunseen.methods import ESZSL, load_model
 from sightunseen.serve.app import create_app
 from sightunseen.serve.limits import Limits
 
+pytestmark = pytest.mark.slow
+
 
 class Corners:
     """Backbone whose features are the colours of the corners; records batch sizes and can be slow."""

@@ -42,6 +42,8 @@ SMALL_TILES = replace(
     unit=32,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Sizes:

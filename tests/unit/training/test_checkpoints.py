@@ -17,6 +17,8 @@ from sightunseen.selection.search import Measurements
 from sightunseen.training import Hook, Optimisation, Training, TrainingInterrupted
 from sightunseen.training.checkpoints import Checkpoints
 
+pytestmark = pytest.mark.slow
+
 # Chunks of 100 steps: four of them, the last one smaller.
 SETTINGS: dict[str, Any] = {"hidden": 16, "n_steps": 350, "learning_rate": 1e-2, "weight_decay": 1e-3, "device": "cpu"}
 # A round of 150 steps has chunks of 100 and 50 steps: three rounds, six chunks, the odd ones end within a round.

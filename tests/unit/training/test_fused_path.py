@@ -16,6 +16,8 @@ from sightunseen.training import engines, loop
 
 pytest.importorskip("triton", reason="Triton is for Linux only")
 
+pytestmark = pytest.mark.slow
+
 SETTINGS: dict[str, Any] = {
     "hidden": 12, "n_steps": 4, "classes_per_episode": 5, "images_per_class": 2, "learning_rate": 1e-2, "device": "cpu",
 }  # fmt: skip

@@ -35,6 +35,8 @@ from sightunseen.methods.cvc.scores import Score
 from sightunseen.training import Optimisation, kernels
 from sightunseen.training.batched import BatchedEngine
 
+pytestmark = pytest.mark.slow
+
 NAMES = {torch.float32: "*fp32", torch.int64: "*i64", torch.int32: "*i32"}
 compiled = {}
 

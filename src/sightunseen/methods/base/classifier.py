@@ -58,7 +58,8 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
     Notes
     -----
     The class attribute ``search_space`` maps hyperparameters to the values that are compared on validation classes by default.
-    ``quick`` is whether a fit takes seconds, so that they are compared on several class folds. ``version`` is increased whenever a change of the code changes predictions.
+    ``quick`` is whether a fit takes seconds, so that they are compared on several class folds. ``version`` is increased
+    whenever a change of the code changes predictions.
     """
 
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
