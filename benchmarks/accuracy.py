@@ -1,4 +1,4 @@
-"""The same training by every engine: does the accuracy depend on it?
+"""Accuracy of CVC by training engine: whether faster products cost accuracy.
 
     python benchmarks/accuracy.py [FOLDER] [FEATURES] [--seeds N] [--device cpu|cuda]
 

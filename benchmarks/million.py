@@ -1,4 +1,4 @@
-"""A million predictions by ``sightunseen predict``, of photos and of a table of features: does memory stay flat?
+"""Memory of a million predictions by ``sightunseen predict``, of photos and of a table of features.
 
     python benchmarks/million.py [ROWS]
 

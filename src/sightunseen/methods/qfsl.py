@@ -21,8 +21,7 @@ from sightunseen.training.episodes import draw_batches
 
 
 class QFSL(GradientAdaptableClassifier):
-    """Quasi-fully supervised learning (QFSL): a network maps images to class vectors; ``adapt`` reduces the bias towards seen
-    classes.
+    """Quasi-fully supervised learning (QFSL): a network from images to class vectors, adapted against the seen-class bias.
 
     Scores are inner products f(x)' s with class vectors of equal norm. :meth:`fit` minimises the cross-entropy of seen images
     over the seen classes. :meth:`adapt` continues with the quasi-fully supervised loss: with the softmax p over seen and unseen
