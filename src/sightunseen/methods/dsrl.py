@@ -200,21 +200,21 @@ class DSRL(ArrayStateClassifier, AdaptableClassifier):
         alignment.improve(self._representations(X[: len(y)]).T)
         self.map_, self.vector_centre_, self.centre_ = alignment.map, alignment.vector_centre, alignment.centre
 
-    def _representations(self, X: Floats) -> Floats:
-        """Encode features (n, d) as codes z (n, k), without labels."""
-        # In double precision: in single precision the rounding would depend on an image's position in the batch.
-        components = self.components_.astype(np.float64)
-        gram, products = components @ components.T, components @ X.T - self.shrinkage_
-        return descend(gram, products, np.zeros_like(products), SWEEPS).T.astype(np.float32)
+    def _representations(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Encode features (n, d) as codes z (n, k), without labels, in the precision of the features."""
+        components = self.components_.astype(X.dtype)
+        gram, products = components @ components.T, components @ X.T - X.dtype.type(self.shrinkage_)
+        return descend(gram, products, np.zeros_like(products), SWEEPS).T
 
-    def _directions(self, X: Floats) -> Floats:
-        return _unit(self._representations(X) - self.centre_.astype(np.float32))
+    def _directions(self, X: NDArray[Any]) -> Floats:
+        return _unit(self._representations(X).astype(np.float32) - self.centre_.astype(np.float32))
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         prototypes = _unit((self._vectors_of(labels) - self.vector_centre_) @ self.map_).astype(np.float32)  # (c, k)
 
         def scores(X: Floats) -> Floats:
-            directions = self._directions(X)
+            # In double precision: in single precision the rounding would depend on an image's position in the batch.
+            directions = self._directions(X.astype(np.float64))
             if self.propagation_ is not None:
                 directions = self.propagation_.extended(directions).astype(np.float32)
             return np.asarray(directions @ prototypes.T)
