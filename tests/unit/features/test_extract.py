@@ -22,6 +22,8 @@ from sightunseen.features.backbones import CallableBackbone
 from sightunseen.features.extract import Batch, extract
 from sightunseen.features.feature_files import backbone_of, write_features
 
+pytestmark = pytest.mark.slow
+
 Photos = Callable[[int], list[Path]]
 
 
@@ -146,9 +148,6 @@ from pathlib import Path
 import numpy as np
 from sightunseen.features.backbones import CallableBackbone
 from sightunseen.features.extract import extract
-
-pytestmark = pytest.mark.slow
-
 backbone = CallableBackbone(lambda images: [np.asarray(image).mean(axis=(0, 1)) for image in images], "mean colours")
 print("ready", flush=True)
 sys.stdin.readline()

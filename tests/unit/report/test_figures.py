@@ -32,6 +32,8 @@ from sightunseen.report.space_figures import classes_figure, images_figure, spac
 from sightunseen.report.unlabelled_page import unlabelled_page
 from sightunseen.selection.evaluation import evaluate
 
+pytestmark = pytest.mark.slow
+
 AWKWARD = [
     "it's",
     'a "b"',
@@ -302,9 +304,6 @@ import sys
 from pathlib import Path
 import altair as alt
 from sightunseen.report.figures import ROWS, Figure, Panel
-
-pytestmark = pytest.mark.slow
-
 base = alt.Chart(ROWS).encode(x="x:Q", y="y:Q", opacity="x:Q").properties(width="container", height=90, title="Bold & 'quoted'")
 points, words = base.mark_circle().encode(color="class:N"), base.mark_text(fontStyle="italic").encode(text="class:N")
 columns = {"x": list(range(12)), "y": [k * k % 7 for k in range(12)], "class": [f"<class> {k % 3} →" for k in range(12)]}

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("triton", reason="Triton is for Linux only")
 
 KERNELS = {
@@ -34,9 +36,6 @@ from sightunseen.methods.cvc.transductive import Adaptation, SelfTraining
 from sightunseen.methods.cvc.scores import Score
 from sightunseen.training import Optimisation, kernels
 from sightunseen.training.batched import BatchedEngine
-
-pytestmark = pytest.mark.slow
-
 NAMES = {torch.float32: "*fp32", torch.int64: "*i64", torch.int32: "*i32"}
 compiled = {}
 
