@@ -11,8 +11,7 @@ from sklearn.base import clone
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, GradientTrainedClassifier, ZeroShotClassifier
-from sightunseen.selection.search import POINTS as STOPPING_POINTS
-from sightunseen.selection.search import Measurements
+from sightunseen.selection.search import Measurements, points_of
 from sightunseen.training import Hook, train
 
 POINTS = 20  # measurements along a repeated training
@@ -176,9 +175,7 @@ def repeat_adaptation(
         return Rerun(adapted, getattr(adapted, "history_", ()))
     stage, truth = "repeating adaptation", data.test_unseen.y
     run = model.adaptation_run(data.test_unseen.X, data.unseen, true_labels=truth, stage=stage, **options)
-    size = run.objective.round_size
-    points = STOPPING_POINTS if size is None else run.optimisation.n_steps // size
-    run.hooks = [Measurements(data, points), *hooks]
+    run.hooks = [Measurements(data, points_of(run)), *hooks]
     run.model.seen_penalty = seen_penalty
     train(run)
     notes = run.model.history_ or [{}] * len(run.model.curve_)

@@ -128,9 +128,6 @@ class QFSL(GradientAdaptableClassifier):
         scores: Tensor = self.networks_["embedding"](X) @ prepared.T
         return scores
 
-    def _after_fit(self, X: Floats, y: Labels) -> None:
-        self._remember_images(X, y)
-
     def _adaptation(  # type: ignore[override]
         self,
         X: Floats,

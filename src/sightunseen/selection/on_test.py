@@ -14,7 +14,7 @@ from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, GradientTrainedClassifier, ZeroShotClassifier
 from sightunseen.selection.choice import Choice, Grid, combinations
 from sightunseen.selection.evaluation import measure
-from sightunseen.selection.search import POINTS, Curve, Measurements
+from sightunseen.selection.search import POINTS, Curve, Measurements, points_of
 from sightunseen.training import Hook, Run, Training, train, train_together
 
 BY = "H on the TEST data (an oracle, as in the authors' code)"
@@ -159,9 +159,7 @@ def _adapt_by_gradient(
 ) -> GradientAdaptableClassifier:
     """Adapt a model, evaluate it after every round, and return it after its best round."""
     run = model.adaptation_run(images, data.unseen, **{**arguments, "hooks": ()})
-    round_size = run.objective.round_size
-    points = POINTS if round_size is None else run.optimisation.n_steps // round_size
-    run.hooks = [BestOnTest(data, folder, points), *arguments.get("hooks", ())]
+    run.hooks = [BestOnTest(data, folder, points_of(run)), *arguments.get("hooks", ())]
     train(run)
     adapted: GradientAdaptableClassifier = run.model
     _load_weights(adapted, folder)

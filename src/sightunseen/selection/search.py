@@ -50,6 +50,12 @@ class Measurements(Hook):
         training.curve.append({"steps": training.steps_done, "loss": training.losses[-1][1], **measured})
 
 
+def points_of(run: Run) -> int:
+    """Number of points at which a run is evaluated: its rounds if it has any, ten otherwise."""
+    size = run.objective.round_size
+    return POINTS if size is None else run.optimisation.n_steps // size
+
+
 def search(
     models: Sequence[ZeroShotClassifier], folds: Sequence[Sequence[Fold]], grid: Grid, hooks: Sequence[Hook] = ()
 ) -> list[Tried]:
