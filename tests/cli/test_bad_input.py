@@ -204,6 +204,28 @@ def test_validation_leak_is_repaired_with_a_note(run: Run, desk: Path) -> None:
     assert (finding["check"], finding["repaired"]) == ("validation-leak", True)
 
 
+def test_warnings_about_class_vectors_are_printed_in_one_line_and_recorded(run: Run, desk: Path) -> None:
+    """The last class becomes nearly the first, and a further attribute is the same for all classes."""
+
+    def alike(rows: list[list[str]]) -> list[list[str]]:
+        last = [rows[-1][0], *rows[1][1:-1], str(float(rows[1][-1]) + 0.01)]
+        return [[*rows[0], "same"], *([*row, "0.2"] for row in [*rows[1:-1], last])]
+
+    classes(alike)
+    code, _, err = run("train data --out new")
+    assert code == 0, err
+    expected = ["similar-classes", "uninformative-attributes"]
+    lines = [line for line in err.splitlines() if line.startswith("split doctor: WARN")]
+    assert [line.split()[3] for line in lines] == [f"{check}:" for check in expected]
+    findings = json.loads(Path("new/record.json").read_text("utf-8"))["findings"]
+    assert [finding["check"] for finding in findings] == expected
+    code, out, _ = run("inspect data --json")
+    found = {finding["check"]: finding["level"] for finding in json.loads(out)["findings"]}
+    assert code == 0
+    assert {check for check, level in found.items() if level == "WARN"} == set(expected)
+    assert found["hub-classes"] == "PASS"
+
+
 def test_unknown_check_cannot_be_allowed(run: Run, desk: Path) -> None:
     assert "seen-and-unsene" in error_of(run, desk, "train data --out new --allow seen-and-unsene")
 

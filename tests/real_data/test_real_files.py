@@ -10,6 +10,7 @@ from scipy.io import loadmat
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError
 from sightunseen.data.doctor import FAIL, PASS, WARN, Finding, check_files, examine, repair
+from sightunseen.data.doctor.description_checks import check_descriptions
 from sightunseen.data.gbu import load_gbu, read_gbu
 from sightunseen.semantics.class_vectors import AttributeScaling
 
@@ -166,6 +167,17 @@ def test_missing_attributes_are_counted(benchmark_folder: Path) -> None:
     assert found.level == WARN
     assert found.what.startswith(f"{missing.sum()} attribute values are -1")
     assert names[0] in found.what
+
+
+@pytest.mark.parametrize(("name", "semantics", "pairs"), [("CUB", "att", 2), ("CUB", "sent_splits:att", 0), ("AWA1", "att", 0)])
+def test_class_vectors_of_benchmarks_get_few_warnings(benchmark_folder: Path, name: str, semantics: str, pairs: int) -> None:
+    found = check_descriptions(load_gbu(benchmark_folder / name, FEATURES[name], FIXED[name], semantics))
+    assert [finding.check for finding in found if finding.level == WARN] == ["similar-classes"] * bool(pairs)
+    if pairs:
+        assert finding(found, "similar-classes").what.startswith(
+            f"pairs of seen classes with nearly the same vector: {pairs} ("
+        )
+        assert "Fish_Crow" in finding(found, "similar-classes").what
 
 
 def test_class_vectors_of_benchmarks_are_not_rescaled(benchmark_folder: Path) -> None:

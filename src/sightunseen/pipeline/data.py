@@ -18,7 +18,10 @@ from sightunseen.features.photo_datasets import load_photos
 if TYPE_CHECKING:
     from sightunseen.methods import ZeroShotClassifier
 
-ABOUT_TRAINING = ("training-images", "classes-without-images", "test-seen-classes")
+ABOUT_TRAINING = (
+    *("training-images", "classes-without-images", "test-seen-classes"),
+    *("similar-classes", "uninformative-attributes", "hub-classes"),
+)
 
 Tell = Callable[[str], None]
 Watch = Callable[[Iterable[Any], int], Iterator[Any]]

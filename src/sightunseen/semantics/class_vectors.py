@@ -1,4 +1,4 @@
-"""Scaling and concatenation of class vectors."""
+"""Imputation, scaling and concatenation of class vectors."""
 
 import math
 import re
@@ -16,14 +16,17 @@ from sightunseen.core.errors import DataError, SettingsError
 # between the largest and the median. In the benchmarks, within one unit, they are at most 1.7 and 8.
 GAP, SPREAD = 10.0, 30.0
 TEXT = re.compile(r"text (\d+)")  # names of text dimensions that follow attributes
+MISSING = -1.0  # marks a missing attribute value, as in the files of AwA
+RARE = 0.05  # largest fraction of the attribute values that are read as missing
 
 
 @dataclass(frozen=True)
 class AttributeScaling:
-    """Scaling ``(v - shift) * factor`` of attributes in different units; the identity if they share one unit.
+    """Imputation of missing attributes, and scaling ``(v - shift) * factor`` of attributes in different units.
 
-    Every attribute is divided by its largest absolute value. An attribute far from zero, such as a year, is shifted first,
-    so that its scaled values range from 0.5 to 1.
+    Missing attributes (see :func:`missing_values`) are replaced by the mean over the classes in which they are known. Every
+    attribute is divided by its largest absolute value. An attribute far from zero, such as a year, is shifted first, so that
+    its scaled values range from 0.5 to 1. If the attributes share one unit, the scaling is the identity.
 
     Parameters
     ----------
@@ -31,6 +34,8 @@ class AttributeScaling:
         Shift of each attribute; None for the identity.
     factor : ndarray of shape (a,), optional
         Factor of each attribute; None for the identity.
+    means : ndarray of shape (a,), optional
+        Replacement for missing values of each attribute; None if the table has no missing values.
 
     Examples
     --------
@@ -44,10 +49,11 @@ class AttributeScaling:
 
     shift: Vectors | None = None
     factor: Vectors | None = None
+    means: Vectors | None = None
 
     @classmethod
     def learned(cls, table: ClassTable) -> "AttributeScaling":
-        """Derive the scaling from the vectors in use of a class table; text dimensions are not scaled.
+        """Derive imputation and scaling from the vectors in use of a class table; text dimensions are not changed.
 
         Parameters
         ----------
@@ -61,14 +67,16 @@ class AttributeScaling:
         """
         count = attribute_count(table)
         found = cls.of_attributes(table.vectors[:, :count])
-        if found.shift is None or found.factor is None:
-            return found
         texts = table.vectors.shape[1] - count
-        return cls(np.append(found.shift, np.zeros(texts)), np.append(found.factor, np.ones(texts)))
+
+        def extended(values: Vectors | None, neutral: float) -> Vectors | None:
+            return None if values is None else np.append(values, np.full(texts, neutral))
+
+        return cls(extended(found.shift, 0), extended(found.factor, 1), extended(found.means, MISSING))
 
     @classmethod
     def of_attributes(cls, attributes: Vectors) -> "AttributeScaling":
-        """Derive the scaling from attributes.
+        """Derive imputation and scaling from attributes.
 
         Parameters
         ----------
@@ -80,31 +88,73 @@ class AttributeScaling:
         AttributeScaling
             The scaling.
         """
+        missing = missing_values(attributes)
+        means = _means_of_known(attributes, missing) if missing.any() else None
+        attributes = attributes if means is None else np.where(missing, means, attributes)
         known = attributes[np.isfinite(attributes).all(axis=1)]
         if not known.size or not differ_in_unit(known):
-            return cls()
+            return cls(means=means)
         low, high = known.min(axis=0), known.max(axis=0)
         size, span = np.maximum(np.abs(low), np.abs(high)), high - low
         far = (span < size / 2) & ~np.isclose(low, high, rtol=1e-3, atol=0)  # constant attributes are not shifted
         nearer = np.where(low > 0, low - span, high + span)
         divisor = np.where(far, 2 * span, np.where(size > 0, size, 1))
-        return cls(np.where(far, nearer, 0.0), 1 / divisor)
+        return cls(np.where(far, nearer, 0.0), 1 / divisor, means)
+
+    def imputed(self, vectors: Vectors) -> Vectors:
+        """Replace the missing values of class vectors of shape (c, a); returns the same array if there are none."""
+        if self.means is None or not (vectors == MISSING).any():
+            return vectors
+        return np.where(vectors == MISSING, self.means, vectors)
+
+    def imputed_table(self, table: ClassTable) -> ClassTable:
+        """Replace the missing values of the semantics in use; returns the same table if there are none."""
+        vectors = self.imputed(table.vectors)
+        if vectors is table.vectors:
+            return table
+        return ClassTable(table.labels, {**table.semantics, table.use: vectors}, table.names, use=table.use)
 
     def __call__(self, vectors: Vectors) -> Vectors:
-        """Scale class vectors of shape (c, a); the identity returns the same array."""
+        """Scale class vectors of shape (c, a) without missing values; the identity returns the same array."""
         if self.shift is None or self.factor is None:
             return vectors
         return np.asarray((vectors - self.shift) * self.factor)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return shift and factor by name, for serialisation."""
-        named = {"attribute_scaling.shift": self.shift, "attribute_scaling.factor": self.factor}
-        return {name: array for name, array in named.items() if array is not None}
+        """Return shift, factor and means by name, for serialisation."""
+        named = {"shift": self.shift, "factor": self.factor, "means": self.means}
+        return {f"attribute_scaling.{name}": array for name, array in named.items() if array is not None}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "AttributeScaling":
         """Restore the scaling from the result of :meth:`arrays`."""
-        return cls(arrays.get("attribute_scaling.shift"), arrays.get("attribute_scaling.factor"))
+        return cls(*(arrays.get(f"attribute_scaling.{name}") for name in ("shift", "factor", "means")))
+
+
+def missing_values(attributes: Vectors) -> NDArray[np.bool_]:
+    """Find attribute values that are marked as missing: -1, if it is rare and all other values are non-negative.
+
+    Parameters
+    ----------
+    attributes : ndarray of shape (c, a)
+        Attributes, without text dimensions.
+
+    Returns
+    -------
+    ndarray of bool of shape (c, a)
+        True where a value is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> legs = np.array([[4.0], [-1.0], *[[2.0]] * 20])
+    >>> missing_values(legs)[:3].ravel()
+    array([False,  True, False])
+    """
+    marked = attributes == MISSING
+    if marked.sum() > RARE * attributes.size or (attributes[~marked] < 0).any():
+        return np.zeros_like(marked)
+    return np.asarray(marked)
 
 
 def attribute_count(table: ClassTable) -> int:
@@ -136,6 +186,12 @@ def differ_in_unit(attributes: Vectors) -> bool:
     rare = math.ceil(len(sizes) / 10)  # the smallest tenth may be rare attributes or unused dimensions
     gaps = sizes[rare:] / sizes[rare - 1 : -1]
     return bool(gaps.max() > GAP or sizes[-1] > SPREAD * sizes[(len(sizes) - 1) // 2])
+
+
+def _means_of_known(attributes: Vectors, missing: NDArray[np.bool_]) -> Vectors:
+    """Mean (a,) of each attribute over the classes in which it is known and finite; 0 if there is none."""
+    known = ~missing & np.isfinite(attributes)
+    return np.asarray(np.where(known, attributes, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
 
 
 def scale_vectors(vectors: Vectors, norm: float | str | None) -> Vectors:

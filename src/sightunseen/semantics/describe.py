@@ -9,7 +9,7 @@ import numpy as np
 from sightunseen.core.class_table import ClassTable, Vectors
 from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
 from sightunseen.core.names import readable
-from sightunseen.semantics.class_vectors import AttributeScaling
+from sightunseen.semantics.class_vectors import AttributeScaling, missing_values
 from sightunseen.semantics.text import MINILM, Encoder, open_encoder
 
 ENCODED = ("text", "names", "both")  # kinds of vectors that use a text encoder, called KIND:ENCODER in a table
@@ -207,7 +207,7 @@ def _encoded(raw: ClassDescriptions, attributes: Vectors | None, encode: Encoder
             # be recovered from the table as the length of any text vector. Attributes in different units are measured
             # after the scaling that methods apply to them.
             scaling = AttributeScaling() if raw.attribute_names is None else AttributeScaling.of_attributes(attributes)
-            scale = float(np.sqrt(np.nanmean(np.square(scaling(attributes)).sum(axis=1)))) or 1.0
+            scale = float(np.sqrt(np.nanmean(np.square(scaling(scaling.imputed(attributes))).sum(axis=1)))) or 1.0
             kinds["both"] = np.hstack([attributes, kinds["text"] * scale])
     kinds["names"] = np.asarray(encode([readable(label) for label in raw.labels]), dtype=np.float64)
     return kinds
@@ -221,4 +221,6 @@ def _attributes_of(raw: ClassDescriptions) -> Vectors:
     if len(empty):
         name = raw.attribute_names[empty[0]] if raw.attribute_names else f"number {empty[0] + 1}"
         raise DataError(f"no class has a value for the attribute '{name}'. Fill it in or remove its column.")
-    return filled(raw.values, np.nanmean(raw.values, axis=0), "missing attribute values", "over the classes that have it")
+    known = np.where(missing_values(raw.values), np.nan, raw.values)
+    known[:, np.isnan(known).all(axis=0)] = 0
+    return filled(raw.values, np.nanmean(known, axis=0), "missing attribute values", "over the classes that have it")

@@ -138,6 +138,13 @@ def classes_without_images(data: ZeroShotDataset) -> ZeroShotDataset:
     return replace(data, classes=data.classes.extended(more), listed_classes=(*CLASSES, "dodo", "moa", "auk"))
 
 
+def with_a_hub(data: ZeroShotDataset) -> ZeroShotDataset:
+    """Row 10 is the centre of all others, which lie in the directions of the axes around it."""
+    around = 0.2 * np.vstack([np.eye(N_ATTRIBUTES), -np.eye(N_ATTRIBUTES)])
+    around[10] = 0
+    return with_vectors(data, (slice(None), slice(None), 1 + around))
+
+
 SPLIT_FAULTS = [
     Fault("train on test_seen", train_on_test_seen, {"split-overlap": (FAIL, (3,))}),
     Fault(
@@ -174,7 +181,8 @@ CLASS_FAULTS = [
     Fault(
         "missing attributes",
         lambda d: with_vectors(d, (3, 1, -1), (3, 2, -1), (9, 0, -1), (0, 0, 0)),
-        {"missing-attributes": (WARN, (3,))},
+        {"missing-attributes": (WARN, (3, 1, 2))},
+        remedy="Imputed",
     ),
     Fault(
         "attributes in different units",
@@ -188,6 +196,18 @@ CLASS_FAULTS = [
         lambda d: with_vectors(d, ([1, 5, 7], slice(None), d.classes.vectors[2])),
         {"distinct-vectors": (WARN, (12, 9))},
     ),
+    Fault(
+        "similar vectors",
+        lambda d: with_vectors(d, (9, slice(None), d.classes.vectors[2] + 0.001 * d.classes.vectors[4])),
+        {"similar-classes": (WARN, (1, 1))},
+        remedy="elk and eel differ most in 'attribute ",
+    ),
+    Fault(
+        "attributes that are the same for all seen classes",
+        lambda d: with_vectors(d, (slice(0, N_SEEN), [1, 4], 0.5)),
+        {"uninformative-attributes": (WARN, (6, 2, 2, 5))},
+    ),
+    Fault("a hub", with_a_hub, {"hub-classes": (WARN, (2, 1, 11, 11))}, remedy="specific to owl"),
     Fault("classes without images", classes_without_images, {"classes-without-images": (WARN, (3,))}),
     Fault(
         "class names in another order",
@@ -360,6 +380,9 @@ def test_several_faults_give_several_findings() -> None:
         ("NaN vectors", {"yak", "ox"}),
         ("missing attributes", {"yak", "eel"}),
         ("zero vectors", {"gnu", "pig"}),
+        ("repeated vectors", {"gnu", "elk", "pig"}),
+        ("similar vectors", {"elk", "eel"}),
+        ("a hub", {"owl"}),
         ("classes without images", {"dodo", "moa", "auk"}),
     ],
 )

@@ -1,5 +1,6 @@
-"""Scaling of attributes in different units, and its effect on models."""
+"""Imputation of missing attributes, scaling of attributes in different units, and their effect on models."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.metrics import per_class_accuracy
+from sightunseen.core.model_files import read_model, write_model
 from sightunseen.data.doctor import WARN, examine
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import CVC, DAP, ESZSL, ZeroShotClassifier, load_model
-from sightunseen.semantics.class_vectors import AttributeScaling, attribute_count
+from sightunseen.semantics.class_vectors import AttributeScaling, attribute_count, missing_values
 from sightunseen.semantics.describe import ClassDescriptions, describe_classes
 
 ANIMALS = np.array([[5000.0, 4, 0], [450, 4, 1], [0.02, 8, 1], [90, 0, 0]])  # kg, legs, stripes
@@ -228,3 +230,167 @@ def test_different_units_are_reported_by_the_split_doctor(plain: ZeroShotDataset
     (finding,) = [finding for finding in examine(wild) if finding.check == "attribute-units"]
     assert finding.level == WARN
     assert "'attribute 09' reaches 1e+06, 'attribute 04' 0.003" in finding.what
+
+
+# -- missing attributes --------------------------------------------------------------------------------------------------
+
+
+def with_missing(vectors: np.ndarray, seed: int, share: float = 0.04) -> np.ndarray:
+    marked = np.random.default_rng(seed).random(vectors.shape) < share
+    return np.where(marked, -1.0, vectors)
+
+
+def imputed_by_loops(vectors: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    """Replace each -1 by the mean of the other values of its column in ``known``, the whole table by default."""
+    filled = vectors.copy()
+    for row in range(len(vectors)):
+        for column in range(vectors.shape[1]):
+            if vectors[row, column] == -1:
+                values = [value for value in (vectors if known is None else known)[:, column] if value != -1]
+                filled[row, column] = sum(values) / len(values)
+    return filled
+
+
+@pytest.fixture(scope="module")
+def gaps(plain: ZeroShotDataset) -> ClassTable:
+    """The class table of ``plain`` with missing values, of seen and of unseen classes."""
+    return ClassTable(plain.classes.labels, with_missing(plain.classes.vectors, 0), plain.classes.attribute_names)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("factors", [1.0, WILD])
+def test_missing_values_are_replaced_by_the_mean_of_the_known_ones(seed: int, factors: Any) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = with_missing(factors * rng.integers(0, 4, (60, 12)), seed)
+    assert (vectors == -1).any()
+    expected = imputed_by_loops(vectors)
+    scaling = AttributeScaling.of_attributes(vectors)
+    np.testing.assert_allclose(scaling.imputed(vectors), expected, rtol=1e-12)
+    np.testing.assert_array_equal(missing_values(vectors), vectors == -1)
+    # The units are those of the imputed attributes.
+    np.testing.assert_allclose(
+        scaling(scaling.imputed(vectors)), AttributeScaling.of_attributes(expected)(expected), rtol=1e-12
+    )
+
+
+def test_complete_tables_are_not_changed() -> None:
+    for vectors in (ANIMALS, np.eye(40), np.random.default_rng(0).normal(size=(30, 20))):
+        table = ClassTable(range(len(vectors)), vectors)
+        scaling = AttributeScaling.learned(table)
+        assert scaling.means is None
+        assert scaling.imputed(vectors) is vectors
+        assert scaling.imputed_table(table) is table
+        assert not missing_values(vectors).any()
+
+
+def test_minus_one_is_a_number_if_it_is_frequent_or_others_are_negative() -> None:
+    vectors = np.random.default_rng(0).random((20, 10))
+    vectors.flat[:10] = -1  # a twentieth
+    assert missing_values(vectors).sum() == 10
+    vectors.flat[10] = -1
+    assert not missing_values(vectors).any()
+    vectors.flat[3:] = np.abs(vectors.flat[3:])
+    assert missing_values(vectors).sum() == 3
+    vectors[9, 9] = -0.5
+    assert not missing_values(vectors).any()
+
+
+def test_an_attribute_without_any_known_value_is_zero() -> None:
+    vectors = np.random.default_rng(0).random((10, 30))
+    vectors[:, 4] = -1
+    assert AttributeScaling.of_attributes(vectors).imputed(vectors)[:, 4].tolist() == [0] * 10
+
+
+def test_empty_cells_are_not_filled_with_means_over_missing_values() -> None:
+    values = np.random.default_rng(0).random((20, 10))
+    values[2, 4], values[3, 4] = np.nan, -1
+    raw = ClassDescriptions(tuple(f"c{k}" for k in range(20)), tuple(f"a{k}" for k in range(10)), values)
+    with pytest.warns(UserWarning, match="missing attribute values: 1 of 200"):
+        table = describe_classes(raw, "attributes")
+    expected = np.delete(values[:, 4], [2, 3]).mean()
+    found = AttributeScaling.learned(table).imputed(table.vectors)
+    np.testing.assert_allclose(found[[2, 3], 4], expected, rtol=1e-12)
+
+
+def test_minus_one_in_text_is_a_number() -> None:
+    vectors = np.random.default_rng(0).random((20, 14))
+    vectors[3, 1] = vectors[5, 12] = -1
+    names = [*(f"a{k}" for k in range(10)), *(f"text {k}" for k in range(1, 5))]
+    table = ClassTable(range(20), {"both:letters": vectors}, names)
+    found = AttributeScaling.learned(table).imputed(table.vectors)
+    assert (found != vectors).sum() == 1
+    assert found[3, 1] == pytest.approx(np.delete(vectors[:, 1], 3).mean(), rel=1e-12)
+    assert AttributeScaling.learned(ClassTable(range(20), {"text:letters": vectors})).means is None
+
+
+@pytest.mark.parametrize("method", [ESZSL(), CVC(**QUICK), DAP()], ids=lambda method: type(method).__name__)
+def test_models_use_imputed_vectors(method: ZeroShotClassifier, plain: ZeroShotDataset, gaps: ClassTable) -> None:
+    expected = ClassTable(gaps.labels, imputed_by_loops(gaps.vectors), gaps.attribute_names)
+    X = plain.test_unseen.X
+    scores = [method.fit(plain.train.X, plain.train.y, table).decision_function(X) for table in (gaps, expected)]
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-4, atol=1e-5)
+
+
+def test_an_added_class_is_imputed_by_the_means_of_the_training_table(
+    plain: ZeroShotDataset, gaps: ClassTable, tmp_path: Path
+) -> None:
+    late = plain.unseen[:3]
+    known = gaps.only(np.setdiff1d(gaps.labels, late))
+    added = gaps.vectors_of(late)
+    added[:, [0, 7]] = -1
+    expected = imputed_by_loops(added, known.vectors)
+    model = ESZSL().fit(plain.train.X, plain.train.y, known)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    reverse = np.arange(12)[::-1]
+    names = known.attribute_names
+    assert names is not None
+    for one, table in (
+        (model, ClassTable(late, added, names)),
+        (loaded, ClassTable(late, added[:, reverse], [names[k] for k in reverse])),  # columns are matched by name
+    ):
+        one.add_classes(table)
+        np.testing.assert_allclose(one.table_.vectors_of(late), expected, rtol=1e-12)
+    np.testing.assert_array_equal(model.decision_function(plain.test_unseen.X), loaded.decision_function(plain.test_unseen.X))
+    loaded.save(tmp_path / "again")
+    again = load_model(tmp_path / "again").remove_classes(late[:1]).add_classes({late[0]: added[0]})
+    np.testing.assert_allclose(again.table_.vectors_of(late), expected, rtol=1e-12)
+
+
+def test_refitting_forgets_the_means(plain: ZeroShotDataset, gaps: ClassTable) -> None:
+    model = ESZSL().fit(plain.train.X, plain.train.y, gaps)
+    assert model.attribute_scaling_.means is not None
+    assert model.fit(plain.train.X, plain.train.y, plain.classes).attribute_scaling_.means is None
+    model.add_classes({"novel": np.full(12, -1.0)})  # a table without missing values does not define -1 as missing
+    assert model.table_.vectors_of(["novel"]).tolist() == [[-1.0] * 12]
+
+
+def test_a_model_folder_without_means_reads_minus_one_as_a_number(
+    plain: ZeroShotDataset, gaps: ClassTable, tmp_path: Path
+) -> None:
+    """As written by versions that did not impute."""
+    ESZSL().fit(plain.train.X, plain.train.y, gaps).save(tmp_path / "model")
+    files = read_model(tmp_path / "model")
+    arrays = {**files.arrays, "class_vectors": gaps.vectors}
+    del arrays["attribute_scaling.means"]
+    write_model(tmp_path / "old", replace(files, arrays=arrays))
+    old = load_model(tmp_path / "old")
+    np.testing.assert_array_equal(old.table_.vectors, gaps.vectors)
+    assert old.attribute_scaling_ == AttributeScaling()
+
+
+def test_onnx_models_impute_new_classes(plain: ZeroShotDataset, gaps: ClassTable, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    from sightunseen.export.onnx_files import TOLERANCE, export_onnx
+
+    wild = ClassTable(gaps.labels, np.where(gaps.vectors == -1, -1, gaps.vectors * WILD))
+    model, X = CVC(**QUICK).fit(plain.train.X, plain.train.y, wild), plain.test_unseen.X
+    export_onnx(model, tmp_path / "model.onnx")
+    new = (plain.classes.vectors[0] * WILD).copy()
+    new[[1, 8]] = -1
+    expected = model.add_classes({"novel": new}).decision_function(X, ["novel", *plain.unseen])
+    vectors = np.vstack([new, wild.vectors_of(plain.unseen)]).astype(np.float32)
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    (scores,) = session.run(["scores"], {"features": X, "class_vectors": vectors})
+    assert np.abs(scores - expected).max() <= TOLERANCE * np.abs(expected).max()

@@ -11,6 +11,7 @@ from typing import Any
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.data.doctor.class_checks import check_classes
+from sightunseen.data.doctor.description_checks import check_descriptions
 from sightunseen.data.doctor.feature_checks import check_features
 from sightunseen.data.doctor.file_checks import check_files
 from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding
@@ -42,7 +43,7 @@ def examine(data: ZeroShotDataset) -> list[Finding]:
     >>> {finding.level for finding in examine(data)}
     {'PASS'}
     """
-    return [*check_splits(data), *check_features(data), *check_classes(data)]
+    return [*check_splits(data), *check_features(data), *check_classes(data), *check_descriptions(data)]
 
 
 def repair(data: ZeroShotDataset, findings: Sequence[Finding]) -> tuple[ZeroShotDataset, list[Finding]]:

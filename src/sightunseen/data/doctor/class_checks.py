@@ -4,9 +4,7 @@ import numpy as np
 
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding, some
-from sightunseen.semantics.class_vectors import AttributeScaling, attribute_count
-
-RARE = 0.05  # largest fraction of attribute values for which -1 is read as a missing value
+from sightunseen.semantics.class_vectors import AttributeScaling, attribute_count, missing_values
 
 
 def check_classes(data: ZeroShotDataset) -> list[Finding]:
@@ -43,21 +41,23 @@ def _class_vectors(data: ZeroShotDataset) -> Finding:
 
 
 def _missing_attributes(data: ZeroShotDataset) -> Finding:
-    vectors = data.classes.vectors
-    marked = int((vectors == -1).sum())
-    # -1 marks a missing value only if it is rare and all other values are non-negative.
-    if not marked or marked > RARE * vectors.size or (vectors[vectors != -1] < 0).any():
+    table = data.classes
+    missing = missing_values(table.vectors[:, : attribute_count(table)])
+    if not missing.any():
         return Finding("missing-attributes", PASS, "no attribute is marked as missing.")
-    rows = np.flatnonzero((vectors == -1).any(axis=1))
-    what = f"{marked} attribute values are -1, which marks missing ones, in {some(data.classes.labels[rows])}."
-    return Finding("missing-attributes", WARN, what, "They are read as numbers.", "Harmless if few; else fill them in.")
+    classes = table.labels[missing.any(axis=1)]
+    what = f"{missing.sum()} attribute values are -1, which marks missing ones; classes: {len(classes)} ({some(classes)})."
+    why = "Methods cannot use a missing value."
+    remedy = "Imputed: methods use the mean over the classes with a known value. Fill them in if you can."
+    return Finding("missing-attributes", WARN, what, why, remedy)
 
 
 def _attribute_units(data: ZeroShotDataset) -> Finding:
     table, count = data.classes, attribute_count(data.classes)
-    if AttributeScaling.learned(table).factor is None:
+    scaling = AttributeScaling.learned(table)
+    if scaling.factor is None:
         return Finding("attribute-units", PASS, "the class vectors show no sign of different units.")
-    known = table.vectors[np.isfinite(table.vectors).all(axis=1), :count]
+    known = scaling.imputed(table.vectors)[np.isfinite(table.vectors).all(axis=1), :count]
     sizes = np.abs(known).max(axis=0)
     names = table.attribute_names or tuple(f"attribute {number + 1}" for number in range(count))
     large, small = int(sizes.argmax()), int(np.where(sizes > 0, sizes, np.inf).argmin())
@@ -68,14 +68,15 @@ def _attribute_units(data: ZeroShotDataset) -> Finding:
 
 
 def _distinct_vectors(data: ZeroShotDataset) -> Finding:
-    vectors = data.classes.vectors
+    vectors = AttributeScaling.learned(data.classes).imputed(data.classes.vectors)
     zero = data.classes.labels[~vectors.any(axis=1)]
     if len(zero):
         what = f"classes with an all-zero vector: {len(zero)} ({some(zero)})."
         return Finding("distinct-vectors", FAIL, what, "It carries no information.", "Describe these classes or drop them.")
-    distinct = len(np.unique(vectors, axis=0))
-    if distinct < len(vectors):
-        what = f"{len(vectors)} classes share {distinct} different vectors."
+    _, groups, counts = np.unique(vectors, axis=0, return_inverse=True, return_counts=True)
+    if len(counts) < len(vectors):
+        repeated = data.classes.labels[counts[groups.ravel()] > 1]
+        what = f"{len(vectors)} classes share {len(counts)} different vectors ({some(repeated)})."
         return Finding("distinct-vectors", WARN, what, "They cannot be distinguished.", "Describe their differences.")
     return Finding("distinct-vectors", PASS, "every class has a vector of its own.")
 

@@ -20,7 +20,7 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     table_ : ClassTable
-        Class vectors of all classes that can be predicted.
+        Class vectors of all classes that can be predicted, with missing attributes imputed.
     classes_ : ndarray of shape (c,)
         Labels of all classes that can be predicted, sorted.
     seen_classes_ : ndarray of shape (s,)
@@ -28,7 +28,7 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
     unseen_classes_ : ndarray of shape (c - s,)
         Labels of the classes without training images, sorted.
     attribute_scaling_ : AttributeScaling
-        Scaling of attributes with different units.
+        Imputation of missing attributes, and scaling of attributes with different units.
     """
 
     table_: ClassTable
@@ -96,6 +96,8 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
     def add_classes(self, classes: ClassTable | Mapping[Any, ArrayLike]) -> Self:
         """Add unseen classes by their class vectors, without retraining.
 
+        If the table that the model was fitted on marks missing attributes with -1, -1 in a new class is missing too.
+
         Parameters
         ----------
         classes : ClassTable or mapping of label to vector
@@ -114,7 +116,7 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         added = ClassTable.of(classes)
         _check_finite(added)
-        self._know(self.table_.extended(added))
+        self._know(self.attribute_scaling_.imputed_table(self.table_.extended(added)))
         return self
 
     def remove_classes(self, labels: ArrayLike) -> Self:
@@ -155,7 +157,7 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
         self._forget()
         self.seen_classes_ = seen
         self.attribute_scaling_ = AttributeScaling.learned(table)
-        self._know(table)
+        self._know(self.attribute_scaling_.imputed_table(table))
 
     def _forget(self) -> None:
         """Drop state of an earlier fit that depends on its classes, in methods that keep such state."""
