@@ -17,7 +17,7 @@ from PIL import Image
 from sightunseen.core.calibration import Calibration
 from sightunseen.core.class_table import ClassTable
 from sightunseen.features.backbones import CallableBackbone
-from sightunseen.methods import ESZSL
+from sightunseen.methods import ESZSL, Foresight
 from sightunseen.serve.app import create_app
 
 pytestmark = pytest.mark.browser
@@ -49,6 +49,14 @@ def by_attributes() -> tuple[ESZSL, CallableBackbone]:
     X = near([COLOURS[label] + k % 9 - 4 for k, label in enumerate(y)], 24).astype(np.float32)
     model = ESZSL().fit(X, y, ClassTable(labels, near(list(COLOURS.values()), 6), ATTRIBUTES))
     return model, CallableBackbone(lambda images: near(hues(images), 24), "hues")
+
+
+def by_means() -> tuple[Foresight, CallableBackbone]:
+    """The model of colours by a method that uses examples."""
+    model, backbone = by_attributes()
+    y = np.repeat(list(COLOURS)[:-2], 10)
+    X = near([COLOURS[label] + k % 9 - 4 for k, label in enumerate(y)], 24).astype(np.float32)
+    return Foresight().fit(X, y, model.table_), backbone
 
 
 def by_text() -> tuple[ESZSL, CallableBackbone]:
@@ -374,3 +382,66 @@ def test_rejected_photo_shows_none_of_these_and_dimmed_classes(open_page: Open, 
     assert "“plum”" in unsure.locator(".why").inner_text()
     assert unsure.locator(".percent").count() == 4  # of the classes below
     assert (opened.messages, opened.strangers) == ([], [])
+
+
+def test_corrected_photo_becomes_an_example(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_means)
+    page = opened.page
+    page.set_input_files("#files", [photo(tmp_path, 50), photo(tmp_path, 240)])
+    opened.becomes("blue", 1)
+    opened.becomes("amber")
+    first = page.locator(".photo").first
+    choice, use = first.get_by_label("Not right?"), first.get_by_role("button", name="Use as example")
+    assert use.is_disabled()  # no class is chosen
+    assert choice.locator("option").count() == 10
+    choice.select_option("lime")
+    use.click()
+    first.get_by_text("Used as an example of “lime”.").wait_for()
+    opened.becomes("lime")
+    assert "“lime” now has 1 example." in page.inner_text("#message")
+    assert first.locator(".ranks li").first.locator(".kind").inner_text().strip() == "unseen, 1 example"
+    opened.becomes("blue", 1)
+    second = page.locator(".photo").last
+    second.get_by_label("Not right?").select_option("lime")
+    second.get_by_role("button", name="Use as example").click()
+    second.get_by_text("Used as an example").wait_for()
+    page.check("input[value=some]")
+    assert page.locator("#class-list label", has_text="lime").inner_text().endswith("unseen, 2 examples")
+    assert (opened.messages, opened.strangers) == ([], [])
+
+
+def test_correction_lists_added_classes_and_keeps_the_choice(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_means)
+    page = opened.page
+    page.set_input_files("#files", photo(tmp_path, 60))
+    page.wait_for_selector(".ranks")
+    page.get_by_label("Not right?").select_option("mint")
+    page.fill("#name", NASTY)
+    opened.slide("yellowness", 1.0)
+    page.click("text=Add this class")
+    page.wait_for_selector("#added-list li")
+    page.locator(".correction option").nth(10).wait_for(state="attached")
+    assert NASTY in page.locator(".correction option").evaluate_all("options => options.map((one) => one.value)")
+    assert page.get_by_label("Not right?").input_value() == "mint"
+    assert opened.messages == []
+
+
+def test_correction_without_token_is_an_error_and_can_be_repeated(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_means, token="sesame")
+    page = opened.page
+    page.set_input_files("#files", photo(tmp_path, 50))
+    opened.becomes("amber")
+    page.get_by_label("Not right?").select_option("lime")
+    page.click("text=Use as example")
+    page.wait_for_selector("#message.wrong")
+    assert "token" in page.inner_text("#message")
+    page.fill("#token", "sesame")
+    page.click("text=Use as example")
+    opened.becomes("lime")
+
+
+def test_method_without_examples_offers_no_correction(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_attributes)
+    opened.page.set_input_files("#files", photo(tmp_path, 0))
+    opened.becomes("red")
+    assert opened.page.locator(".correction").is_hidden()

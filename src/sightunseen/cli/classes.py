@@ -1,10 +1,12 @@
-"""List, add or remove classes of a model without retraining."""
+"""List, add or remove classes of a model, or add examples of a class, without retraining."""
 
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sightunseen.semantics.describe import ClassDescriptions
 
 
@@ -14,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB", dest="verb")
     listing = verbs.add_parser("list", help="list the classes and whether they were seen in training")
-    add = verbs.add_parser("add", help="add an unseen class by a description, attributes, or both")
+    add = verbs.add_parser("add", help="add an unseen class by a description, attributes, or both; add examples of a class")
     remove = verbs.add_parser("remove", help="remove unseen classes")
     for verb in (listing, add, remove):
         verb.add_argument("model", metavar="MODEL", type=Path, help="model folder")
@@ -23,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_repeated(add, "--attribute", "NAME=NUMBER", "value of an attribute")
     what = "class table (.csv, .parquet or .json) whose rows are added"
     add.add_argument("--attributes", type=Path, metavar="FILE", help=what)
+    examples = add.add_mutually_exclusive_group()
+    what = "labelled photos of the class --name, which may exist already: folders or files"
+    examples.add_argument("--photos", type=Path, nargs="+", default=[], metavar="PATH", help=what)
+    what = "features of labelled images of the class --name, as for predict"
+    examples.add_argument("--features", type=Path, metavar="FILE", help=what)
     remove.add_argument("--name", action="append", required=True, metavar="CLASS", help="class to remove (may be repeated)")
     for verb in (add, remove):
         verb.add_argument("--out", type=Path, metavar="FOLDER", help="model folder to write (default: replace MODEL)")
@@ -38,9 +45,11 @@ def _list(args: argparse.Namespace) -> int:
     from sightunseen.methods import load_model
 
     model = load_model(args.model)
-    seen = set(model.seen_classes_.tolist())
-    rows = [(label, "yes" if label in seen else "no") for label in model.classes_.tolist()]
-    print_table(f"{len(rows)} classes, class vectors '{model.table_.use}'", ["class", "seen"], rows)
+    seen, examples = set(model.seen_classes_.tolist()), model.example_counts
+    columns = ["class", "seen", "examples"] if examples else ["class", "seen"]
+    rows = [(label, "yes" if label in seen else "no", examples.get(label, 0)) for label in model.classes_.tolist()]
+    title = f"{len(rows)} classes, class vectors '{model.table_.use}'"
+    print_table(title, columns, [row[: len(columns)] for row in rows])
     return 0
 
 
@@ -49,10 +58,37 @@ def _add(args: argparse.Namespace) -> int:
     from sightunseen.semantics.additions import describe_like
 
     _check_output(args)
+    if args.photos or args.features is not None:
+        return _add_examples(args)
     new = _described(args)
     model = load_model(args.model)
     model.add_classes(describe_like(model.table_, new))
-    _save(model, args, "added", list(new.labels))
+    _save(model, args, f"added {_some(new.labels)}")
+    return 0
+
+
+def _add_examples(args: argparse.Namespace) -> int:
+    """Add examples of a class, and the class itself if it is described."""
+    from sightunseen.cli._examples import label_of, load_examples
+    from sightunseen.core.errors import SettingsError
+    from sightunseen.methods import load_model
+    from sightunseen.semantics.additions import describe_like
+
+    if not (args.name or "").strip():
+        raise SettingsError("--photos and --features are examples of one class. Give its name as --name CLASS.")
+    model = load_model(args.model)
+    if args.description is not None or args.attribute or args.attributes is not None:
+        model.add_classes(describe_like(model.table_, _described(args)))
+    label = label_of(model, args.name)
+    if label is None:
+        raise SettingsError(
+            f"'{args.name}' is not a class of {args.model}. To add it, describe it by --description or --attribute as well."
+        )
+    features = load_examples(model, args.photos, args.features)
+    model.add_examples(features, [label] * len(features))
+    counts = [f"{one} {count}" for one, count in model.example_counts.items()]
+    _save(model, args, f"added {len(features)} examples of {args.name}")
+    print(f"examples per class: {_some(counts)}")
     return 0
 
 
@@ -61,7 +97,7 @@ def _remove(args: argparse.Namespace) -> int:
 
     _check_output(args)
     model = load_model(args.model).remove_classes(args.name)
-    _save(model, args, "removed", list(dict.fromkeys(args.name)))
+    _save(model, args, f"removed {_some(list(dict.fromkeys(args.name)))}")
     return 0
 
 
@@ -119,8 +155,11 @@ def _check_output(args: argparse.Namespace) -> None:
         raise StorageError(f"{args.out} exists. Choose another --out, or leave --out out to change {args.model}.")
 
 
-def _save(model: Any, args: argparse.Namespace, verb: str, labels: list[str]) -> None:
+def _save(model: Any, args: argparse.Namespace, change: str) -> None:
     out = args.out or args.model
     model.save(out)
-    shown = ", ".join(labels[:5]) + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
-    print(f"{verb} {shown}; {out} has {len(model.classes_)} classes, {len(model.unseen_classes_)} of them unseen")
+    print(f"{change}; {out} has {len(model.classes_)} classes, {len(model.unseen_classes_)} of them unseen")
+
+
+def _some(names: "Sequence[Any]") -> str:
+    return ", ".join(map(str, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

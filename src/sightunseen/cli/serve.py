@@ -18,8 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     parser.add_argument("--host", default=LOCAL[0], help="address to listen on (default: 127.0.0.1, this machine only)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000; 0: a free port)")
-    parser.add_argument("--token", help="bearer token that requests to add or remove classes must send")
-    parser.add_argument("--save", action="store_true", help="save added and removed classes to MODEL")
+    parser.add_argument("--token", help="bearer token that requests to change the model must send")
+    parser.add_argument("--save", action="store_true", help="save added and removed classes and added examples to MODEL")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     hosts = LOCAL if args.host in LOCAL else None
     app = create_app(model, _backbone(model), args.token, folder=args.model if args.save else None, hosts=hosts)
     if args.host not in LOCAL and args.token is None:
-        print(f"note: any client of {args.host} can change classes; give --token TOKEN to prevent it", file=sys.stderr)
+        print(f"note: any client of {args.host} can change the model; give --token TOKEN to prevent it", file=sys.stderr)
     shown = f"[{args.host}]" if ":" in args.host else args.host
     print(f"serving {args.model} at http://{shown}:{listening.getsockname()[1]} (Ctrl-C stops)", flush=True)
     config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=5)

@@ -35,6 +35,8 @@ class Linear:
         If given, features are first scaled: ``(x - shift) * factor``.
     root : bool, default=False
         Whether the signed square root is taken of the scaled features.
+    plain : ndarray of float32 of shape (c, d), default=None
+        Further weights, for the L2-normalised features without the square root.
 
     Examples
     --------
@@ -53,6 +55,7 @@ class Linear:
     shift: Floats | None = None
     factor: Floats | None = None
     root: bool = False
+    plain: Floats | None = None
 
     def scores(self, X: ArrayLike) -> Floats:
         """Score every class for every image.
@@ -77,12 +80,13 @@ class Linear:
             raise DataError(f"features must be a table with {self.weights.shape[1]} columns; got shape {features.shape}.")
         if self.shift is not None and self.factor is not None:
             features = (features - self.shift) * self.factor
+        bias = self.bias if self.plain is None else self.bias + features @ self.plain.T / _lengths(features)
         if self.root:
             features = signed_root(features)
         scores = features @ self.weights.T
         if self.normalise:
             scores /= _lengths(features)
-        return np.asarray(scores + self.bias)
+        return np.asarray(scores + bias)
 
     def predict(self, X: ArrayLike) -> Labels:
         """Predict the class with the best score.

@@ -11,7 +11,7 @@ from sightunseen.core.linear import SMALLEST_LENGTH, ClassifierMap, Layer
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.methods.base.feature_scaling import CENTRED, FeatureScaling
 from sightunseen.methods.foresight.wide_generator import WideGenerator
-from sightunseen.semantics.class_vectors import AttributeScaling, length_of
+from sightunseen.semantics.class_vectors import MISSING, AttributeScaling, length_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -110,8 +110,12 @@ class _Graph:
         self.node("Softmax", logits, result="probabilities", axis=1)
 
     def class_vectors(self, scaling: AttributeScaling, length: float | None) -> str:
-        """Scale class vectors, (c, a) -> (c, a); they are normalised to ``length`` unless it is None."""
-        values = self.shifted("class_vectors", scaling)
+        """Impute and scale class vectors, (c, a) -> (c, a); they are normalised to ``length`` unless it is None."""
+        values = "class_vectors"
+        if scaling.means is not None:
+            marked = self.node("Equal", values, self.constant(MISSING))
+            values = self.node("Where", marked, self.constant(scaling.means), values)
+        values = self.shifted(values, scaling)
         if length is None:
             return values
         return self.node("Mul", self.node("Div", values, self.norms(values)), self.constant(length))
@@ -150,12 +154,12 @@ class _Graph:
         return self.node("MatMul", kernel, self.constant(sizes / np.pi * generator.weights))
 
     def features(self, scaling: FeatureScaling) -> str:
-        """Scale features, (n, d) -> (n, d); the L2 normalisation of kind ``unit`` is applied to the scores."""
+        """Scale features, (n, d) -> (n, views * d); the L2 normalisation of kind ``unit`` is applied to the scores."""
         if scaling.kind in CENTRED:
-            values = "features"
-            if scaling.kind == "root":
-                values = self.node("Mul", self.node("Sign", values), self.node("Sqrt", self.node("Abs", values)))
-            return self.node("Sub", self.node("Div", values, self.norms(values)), self.constant(scaling.shift))
+            root = self.node("Mul", self.node("Sign", "features"), self.node("Sqrt", self.node("Abs", "features")))
+            views = {"centred": ["features"], "root": [root], "root+centred": [root, "features"]}[scaling.kind]
+            normalised = [self.node("Div", view, self.norms(view)) for view in views]
+            return self.node("Sub", self.node("Concat", *normalised, axis=1), self.constant(scaling.shift))
         values = self.shifted("features", scaling)
         return self.node("Clip", values, self.constant(0), self.constant(1)) if scaling.kind == "range" else values
 

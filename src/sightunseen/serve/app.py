@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from sightunseen._version import __version__
@@ -18,7 +19,18 @@ from sightunseen.methods import ZeroShotClassifier
 from sightunseen.serve.endpoints import Endpoints
 from sightunseen.serve.limits import LIMITS, Limits, RequestError
 from sightunseen.serve.middleware import LimitsMiddleware
-from sightunseen.serve.schemas import ClassChange, ClassList, NewClass, Options, PredictRequest, PredictResponse, schema_of
+from sightunseen.serve.schemas import (
+    ClassChange,
+    ClassList,
+    ExampleChange,
+    ExampleOptions,
+    NewClass,
+    NewExamples,
+    Options,
+    PredictRequest,
+    PredictResponse,
+    schema_of,
+)
 
 MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
@@ -40,11 +52,11 @@ def create_app(
     backbone : Backbone, optional
         Network that extracts the model's features from photos. Without it the service accepts only features.
     token : str, optional
-        Token that requests to change classes must send as ``Authorization: Bearer TOKEN``. Default: no authentication.
+        Token that requests that change the model must send as ``Authorization: Bearer TOKEN``. Default: no authentication.
     limits : Limits, optional
         Limits on requests.
     folder : Path, optional
-        Model folder to save changes of classes to. Default: changes are lost when the server stops.
+        Model folder to save changes to. Default: changes are lost when the server stops.
     hosts : collection of str, optional
         Accepted host names of requests. Default: any.
 
@@ -68,12 +80,15 @@ def create_app(
         address = "/" if file.name == "index.html" else f"/{file.name}"
         app.add_api_route(address, _page(file), include_in_schema=False)
     post: Any = {"methods": ["POST"], "responses": {422: {"description": "error message as 'error'"}}}
-    predict_body = _body({"multipart/form-data": _form(), "application/json": schema_of(PredictRequest)})
+    predict_body = _body({"multipart/form-data": _form(Options), "application/json": schema_of(PredictRequest)})
+    example_body = _body({"multipart/form-data": _form(ExampleOptions), "application/json": schema_of(NewExamples)})
     class_body = _body({"application/json": schema_of(NewClass)})
     app.add_api_route("/health", endpoints.health, response_model=dict[str, Any])
     app.add_api_route("/classes", endpoints.classes, response_model=ClassList)
     app.add_api_route("/predict", endpoints.predict, response_model=PredictResponse, openapi_extra=predict_body, **post)
     app.add_api_route("/classes", endpoints.add, response_model=ClassChange, status_code=201, openapi_extra=class_body, **post)
+    created: Any = {"status_code": 201, "openapi_extra": example_body, **post}
+    app.add_api_route("/examples", endpoints.add_examples, response_model=ExampleChange, **created)
     app.add_api_route("/classes/{name:path}", endpoints.remove, response_model=ClassChange, methods=["DELETE"])
     return app
 
@@ -109,7 +124,11 @@ def _body(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _form() -> dict[str, Any]:
-    schema = schema_of(Options)
+def _form(kind: type[BaseModel]) -> dict[str, Any]:
+    schema = schema_of(kind)
     photo = {"type": "string", "format": "binary", "description": "photo (may be repeated)"}
-    return {**schema, "properties": {"photo": photo, **schema["properties"]}, "required": ["photo"]}
+    return {
+        **schema,
+        "properties": {"photo": photo, **schema["properties"]},
+        "required": ["photo", *schema.get("required", [])],
+    }

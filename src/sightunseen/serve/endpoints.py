@@ -22,8 +22,12 @@ from sightunseen.serve.limits import Limits, RequestError
 from sightunseen.serve.schemas import (
     ClassChange,
     ClassList,
+    ExampleChange,
+    ExampleOptions,
     KnownClass,
     NewClass,
+    NewExamples,
+    Options,
     PredictRequest,
     PredictResponse,
     read_json,
@@ -35,7 +39,7 @@ Result = TypeVar("Result")
 
 
 class Endpoints:
-    """Endpoints of a model. One thread predicts and changes classes; another runs the backbone.
+    """Endpoints of a model. One thread predicts and changes the model; another runs the backbone.
 
     Parameters
     ----------
@@ -90,29 +94,23 @@ class Endpoints:
         """List the classes, the attributes, and optionally the class vectors."""
         model, added = self.service.model, self.service.added
         seen, labels = set(model.seen_classes_.tolist()), labels_of(model)
+        examples = model.example_counts
         rows = model.table_.vectors_of(list(labels.values())).tolist() if vectors else [None] * len(labels)
         return ClassList(
             semantics=model.table_.use,
             attributes=attribute_ranges(model.table_),
             classes=[
-                KnownClass(name=name, seen=label in seen, added=name in added, vector=row)
+                KnownClass(name=name, seen=label in seen, added=name in added, examples=examples.get(label, 0), vector=row)
                 for (name, label), row in zip(labels.items(), rows, strict=True)
             ],
             photos=self.backbone is not None,
             guarded=self.token is not None,
+            takes_examples=model.takes_examples,
         )
 
     async def predict(self, request: Request) -> PredictResponse:
         """Predict the classes of photos (multipart form) or of images given as features (JSON)."""
-        if request.headers.get("content-type", "").startswith("multipart/form-data"):
-            if self._batcher is None:
-                raise RequestError(422, "the backbone of this model is unknown. Send features instead of photos.")
-            photos, options = await read_photos(request, self.limits)
-            features, names = await self._batcher.features_of(photos), [name for name, _ in photos]
-        else:
-            body = await read_json(request, PredictRequest)
-            features, options = self._checked(body.features), body
-            names = [str(number) for number in range(len(features))]
+        features, names, options = await self._images(request, Options, PredictRequest)
         return await self._in_thread(self.service.predict, features, names, options)
 
     async def add(self, request: Request) -> ClassChange:
@@ -120,10 +118,27 @@ class Endpoints:
         self._check_token(request)
         return await self._in_thread(self.service.add, await read_json(request, NewClass))
 
+    async def add_examples(self, request: Request) -> ExampleChange:
+        """Add photos (multipart form) or images given as features (JSON) as examples of a class."""
+        self._check_token(request)
+        features, _, options = await self._images(request, ExampleOptions, NewExamples)
+        return await self._in_thread(self.service.add_examples, options.name, features)
+
     async def remove(self, name: str, request: Request) -> ClassChange:
         """Remove an unseen class."""
         self._check_token(request)
         return await self._in_thread(self.service.remove, name)
+
+    async def _images(self, request: Request, form: type[Any], body: type[Any]) -> tuple[Floats, list[str], Any]:
+        """Read images and options; return features (n, d), names, and options of the schema ``form`` or ``body``."""
+        if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+            options = await read_json(request, body)
+            features = self._checked(options.features)
+            return features, [str(number) for number in range(len(features))], options
+        if self._batcher is None:
+            raise RequestError(422, "the backbone of this model is unknown. Send features instead of photos.")
+        photos, options = await read_photos(request, self.limits, form)
+        return await self._batcher.features_of(photos), [name for name, _ in photos], options
 
     async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Run a function in the thread of the model, after earlier calls."""
@@ -135,7 +150,7 @@ class Endpoints:
             return
         shown = request.headers.get("authorization", "")
         if not hmac.compare_digest(shown.encode(), f"Bearer {self.token}".encode()):
-            reason = "changing classes needs the token. Send the header Authorization: Bearer TOKEN."
+            reason = "changing the model needs the token. Send the header Authorization: Bearer TOKEN."
             raise RequestError(401, reason, {"WWW-Authenticate": "Bearer"})
 
     def _checked(self, rows: list[list[float]]) -> Floats:

@@ -41,6 +41,18 @@ class Options(RequestSchema):
     with_features: bool = Field(False, description="return the features of the images, for further requests")
 
 
+class ExampleOptions(RequestSchema):
+    """The class of examples."""
+
+    name: str = Field(description="class that the images belong to: a class of the model, seen or unseen")
+
+
+class NewExamples(ExampleOptions):
+    """Examples of a class, given as features."""
+
+    features: Annotated[list[Row], FailFast()] = Field(description="one row of features per image")
+
+
 class PredictRequest(Options):
     """Prediction request with images given as features."""
 
@@ -99,22 +111,28 @@ class AttributeRange(BaseModel):
 
 
 class KnownClass(BaseModel):
-    """A class of the model; ``added`` is true if a client added it."""
+    """A class of the model; ``added`` is true if a client added it, ``examples`` is the number of its examples."""
 
     name: str
     seen: bool
     added: bool
+    examples: int = 0
     vector: list[float] | None = None
 
 
 class ClassList(BaseModel):
-    """Classes and attributes of the model; whether photos are accepted (``photos``) and changes need a token (``guarded``)."""
+    """Classes and attributes of the model.
+
+    ``photos`` is whether photos are accepted, ``guarded`` whether changes need a token, ``takes_examples`` whether the model
+    can use examples.
+    """
 
     semantics: str
     attributes: list[AttributeRange]
     classes: list[KnownClass]
     photos: bool
     guarded: bool
+    takes_examples: bool
 
 
 class ClassChange(BaseModel):
@@ -123,6 +141,13 @@ class ClassChange(BaseModel):
     name: str
     classes: int
     notes: list[str] = []
+
+
+class ExampleChange(BaseModel):
+    """Response to adding examples: the class, and how many examples it has now."""
+
+    name: str
+    examples: int
 
 
 async def read_json(request: Request, kind: type[Schema]) -> Schema:
@@ -154,7 +179,7 @@ async def read_json(request: Request, kind: type[Schema]) -> Schema:
         raise _request_error(error) from error
 
 
-async def read_photos(request: Request, limits: Limits) -> tuple[list[tuple[str, bytes]], Options]:
+async def read_photos(request: Request, limits: Limits, kind: type[Schema]) -> tuple[list[tuple[str, bytes]], Schema]:
     """Read the photos and options of a multipart form.
 
     Parameters
@@ -163,27 +188,30 @@ async def read_photos(request: Request, limits: Limits) -> tuple[list[tuple[str,
         The request.
     limits : Limits
         Limits on the number of photos.
+    kind : type of BaseModel
+        Expected schema of the other fields.
 
     Returns
     -------
     photos : list of (str, bytes)
         Names and contents of the photos.
-    options : Options
-        Options of the prediction.
+    options : BaseModel
+        The other fields, an instance of ``kind``.
 
     Raises
     ------
     RequestError
         If there is no photo, or an option is not valid.
     """
-    async with request.form(max_files=limits.photos, max_fields=len(Options.model_fields)) as form:
+    async with request.form(max_files=limits.photos, max_fields=len(kind.model_fields)) as form:
         files = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
         photos = [(_shown(one.filename), await one.read()) for one in files]
-        given = {name: _value(text) for name, text in form.items() if isinstance(text, str)}
+        texts = {name: text for name, text in form.items() if isinstance(text, str)}
+        given = {name: text if _is_text(kind, name) else _value(text) for name, text in texts.items()}
     if not photos:
         raise RequestError(422, "there is no photo in the form. Send a file, as in curl -F photo=@bird.jpg")
     try:
-        return photos, Options.model_validate(given)
+        return photos, kind.model_validate(given)
     except ValidationError as error:
         raise _request_error(error) from error
 
@@ -212,6 +240,10 @@ def schema_of(kind: type[BaseModel]) -> dict[str, Any]:
 def _shown(name: str | None) -> str:
     """Name of an uploaded file without folders; it is only shown, never opened."""
     return (name or "photo").replace("\\", "/").rsplit("/", 1)[-1][-200:] or "photo"
+
+
+def _is_text(kind: type[BaseModel], name: str) -> bool:
+    return name in kind.model_fields and kind.model_fields[name].annotation is str
 
 
 def _value(text: str) -> Any:

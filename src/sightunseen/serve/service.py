@@ -1,4 +1,4 @@
-"""Service of a model: predictions, and classes that are added and removed at run time."""
+"""Service of a model: predictions, and classes and examples that are added at run time."""
 
 import copy
 import warnings
@@ -15,14 +15,14 @@ from sightunseen.semantics.describe import ENCODED, ClassDescriptions
 from sightunseen.semantics.text import Encoder, open_encoder
 from sightunseen.serve.image_answers import predictions_of
 from sightunseen.serve.limits import Limits, RequestError
-from sightunseen.serve.schemas import ClassChange, NewClass, Options, PredictResponse
+from sightunseen.serve.schemas import ClassChange, ExampleChange, NewClass, Options, PredictResponse
 
 
 class ModelService:
     """A model whose classes can change at run time.
 
-    A change replaces the model by a changed copy, so other threads never read a partly changed model. ``predict``, ``add`` and
-    ``remove`` must be called from one thread; ``model`` and ``added`` can be read from any.
+    A change replaces the model by a changed copy, so other threads never read a partly changed model. ``predict``, ``add``,
+    ``add_examples`` and ``remove`` must be called from one thread; ``model`` and ``added`` can be read from any.
 
     Parameters
     ----------
@@ -115,6 +115,33 @@ class ModelService:
         self._replace(model, self.added | {new.name})
         return ClassChange(name=new.name, classes=len(model.classes_), notes=notes)
 
+    def add_examples(self, name: str, features: Any) -> ExampleChange:
+        """Add examples of a class.
+
+        Parameters
+        ----------
+        name : str
+            Name of the class.
+        features : ndarray of shape (n, d)
+            Features of the images.
+
+        Returns
+        -------
+        ExampleChange
+            Name of the class and its number of examples.
+
+        Raises
+        ------
+        RequestError
+            If there is no such class (404).
+        SettingsError, ModelError
+            If the model cannot use examples.
+        """
+        label = self._label(name)
+        model = copy.deepcopy(self.model).add_examples(features, [label] * len(features))
+        self._replace(model, self.added)
+        return ExampleChange(name=name, examples=model.example_counts[label])
+
     def remove(self, name: str) -> ClassChange:
         """Remove an unseen class.
 
@@ -133,14 +160,18 @@ class ModelService:
         RequestError
             If there is no such class (404), or it is a seen class (409).
         """
+        label = self._label(name)
+        if label in self.model.seen_classes_:
+            raise RequestError(409, f"'{name}' was trained on and cannot be removed. Leave it out of the candidates instead.")
+        model = copy.deepcopy(self.model).remove_classes([label])
+        self._replace(model, self.added - {name})
+        return ClassChange(name=name, classes=len(model.classes_))
+
+    def _label(self, name: str) -> Any:
         known = labels_of(self.model)
         if name not in known:
             raise RequestError(404, f"there is no class '{name[:200]}'. GET /classes lists the classes.")
-        if known[name] in self.model.seen_classes_:
-            raise RequestError(409, f"'{name}' was trained on and cannot be removed. Leave it out of the candidates instead.")
-        model = copy.deepcopy(self.model).remove_classes([known[name]])
-        self._replace(model, self.added - {name})
-        return ClassChange(name=name, classes=len(model.classes_))
+        return known[name]
 
     def _replace(self, model: ZeroShotClassifier, added: frozenset[str]) -> None:
         if self.folder is not None:

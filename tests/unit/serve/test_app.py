@@ -218,7 +218,7 @@ def test_class_is_added_and_removed(client: TestClient, model: ESZSL) -> None:
     with pytest.warns(UserWarning, match="not given"):
         vector = vector_for(model, attributes={"yellowness": 1.0, "redness": 0.3})
     known = {one["name"]: one for one in client.get("/classes?vectors=true").json()["classes"]}
-    assert known["yellow"] == {"name": "yellow", "seen": False, "added": True, "vector": vector.tolist()}
+    assert known["yellow"] == {"name": "yellow", "seen": False, "added": True, "examples": 0, "vector": vector.tolist()}
     assert "already" in error_of(client.post("/classes", json={"name": "yellow", "attributes": {"redness": 1}}), 409)
     assert client.delete("/classes/yellow").json() == {"name": "yellow", "classes": 9, "notes": []}
     assert "no class" in error_of(client.delete("/classes/yellow"), 404)
@@ -458,14 +458,15 @@ def test_page_has_a_strict_content_security_policy_and_all_files(client: TestCli
     assert "unsafe" not in policy
     assert "<script>" not in page.text
     assert "onclick" not in page.text
-    for name in ("page.css", "page.js", "shared.js", "photos.js", "classes.js", "attributes.js"):
+    for name in ("page.css", "page.js", "shared.js", "photos.js", "corrections.js", "classes.js", "attributes.js"):
         found = client.get(f"/{name}")
         assert found.status_code == 200
         assert "//cdn" not in found.text
         assert "innerHTML" not in found.text
     described = client.get("/openapi.json").json()
-    assert set(described["paths"]) == {"/health", "/classes", "/predict", "/classes/{name}"}
+    assert set(described["paths"]) == {"/health", "/classes", "/predict", "/examples", "/classes/{name}"}
     assert set(described["paths"]["/predict"]["post"]["requestBody"]["content"]) == {"multipart/form-data", "application/json"}
+    assert set(described["paths"]["/examples"]["post"]["requestBody"]["content"]) == {"multipart/form-data", "application/json"}
     assert "$defs" not in json.dumps(described)
     assert client.get("/docs").status_code == 404
     assert client.get("/health").json()["status"] == "ok"

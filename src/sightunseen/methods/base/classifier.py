@@ -296,7 +296,9 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
         if self.scaling_.kind in CENTRED:
             assert self.scaling_.shift is not None
             bias -= weights @ self.scaling_.shift
-            return Linear(labels, weights, bias, normalise, root=self.scaling_.kind == "root")
+            weights, *plain = np.split(weights, self.scaling_.views, axis=1)
+            root = self.scaling_.kind in ("root", "root+centred")
+            return Linear(labels, weights, bias, normalise, root=root, plain=plain[0] if plain else None)
         return Linear(labels, weights, bias, normalise, self.scaling_.shift, self.scaling_.factor)
 
     def classifier_map(self) -> ClassifierMap:
@@ -347,6 +349,47 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
         """
         fitted: Self = self.fit(X, y, classes)
         return fitted
+
+    @property
+    def takes_examples(self) -> bool:
+        """Whether :meth:`add_examples` is available."""
+        return False
+
+    @property
+    def example_counts(self) -> dict[Any, int]:
+        """Number of examples added by :meth:`add_examples`, by label; classes without examples are left out."""
+        return {}
+
+    def add_examples(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Add a few labelled images of classes of the class table, without retraining.
+
+        An unseen class remains an unseen class. Repeated calls accumulate examples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the examples; one image per class is enough.
+        y : array-like of shape (n,)
+            Their labels: unseen or seen classes.
+
+        Returns
+        -------
+        self
+            The model itself.
+
+        Raises
+        ------
+        SettingsError
+            If the method cannot use examples. Foresight can.
+        ModelError
+            If the model was loaded from a folder of an earlier version, which lacks the statistics that examples need.
+        DataError
+            If the features are invalid or a label is not in the class table.
+        """
+        raise SettingsError(
+            f"{type(self).__name__} cannot use examples of a class without retraining; Foresight can. Train a model with "
+            "--method Foresight."
+        )
 
     def reference_panels(self) -> "dict[str, ZeroShotClassifier]":
         """Return estimators, by title, whose joint embeddings are plotted next to that of this model, which is included."""

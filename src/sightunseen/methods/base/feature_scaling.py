@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sightunseen.core.arrays import Floats
 from sightunseen.core.linear import signed_root
 
-SCALINGS = ("none", "unit", "standard", "range", "centred", "root")
-CENTRED = ("centred", "root")
+SCALINGS = ("none", "unit", "standard", "range", "centred", "root", "root+centred")
+CENTRED = ("centred", "root", "root+centred")
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class FeatureScaling:
 
     Parameters
     ----------
-    kind : {"none", "unit", "standard", "range", "centred", "root"}
+    kind : {"none", "unit", "standard", "range", "centred", "root", "root+centred"}
         - ``"none"``: features unchanged.
         - ``"unit"``: L2 normalisation of every image.
         - ``"standard"``: every feature standardised to mean 0 and standard deviation 1 over the training images.
@@ -28,7 +28,8 @@ class FeatureScaling:
         - ``"centred"``: L2 normalisation, then centring: the mean of the training images is subtracted.
         - ``"root"``: signed square root of the features, then L2 normalisation and centring. The square root damps features
           with occasional large values.
-    shift : ndarray of shape (d,), default=None
+        - ``"root+centred"``: both of these side by side, as 2d features.
+    shift : ndarray of shape (d,) or (2d,), default=None
         Subtracted from the features, after the L2 normalisation if there is one.
     factor : ndarray of shape (d,), default=None
         Multiplier after the shift.
@@ -69,8 +70,13 @@ class FeatureScaling:
             return cls(kind, _normalised(kind, X).mean(axis=0, dtype=np.float64).astype(np.float32))
         return cls(kind)
 
+    @property
+    def views(self) -> int:
+        """Number of features side by side that are made of each feature: 2 for ``"root+centred"``, otherwise 1."""
+        return 2 if self.kind == "root+centred" else 1
+
     def __call__(self, X: Floats) -> Floats:
-        """Scale features of shape (n, d); ``"none"`` returns the same array."""
+        """Scale features of shape (n, d), to shape (n, views * d); ``"none"`` returns the same array."""
         if self.kind in ("unit", *CENTRED):
             X = _normalised(self.kind, X)
             return X if self.shift is None else np.asarray(X - self.shift)
@@ -91,7 +97,9 @@ class FeatureScaling:
 
 
 def _normalised(kind: str, X: Floats) -> Floats:
-    """L2-normalise every image, after the signed square root if ``kind`` is ``"root"``."""
+    """L2-normalise every image: its features, their signed square roots, or both side by side."""
+    if kind == "root+centred":
+        return np.hstack([_normalised("root", X), _normalised("centred", X)])
     if kind == "root":
         X = signed_root(X)
     return np.asarray(X * _inverse(np.linalg.norm(X, axis=1, keepdims=True)))

@@ -7,14 +7,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
+from sklearn.utils.validation import check_is_fitted
 
 from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
-from sightunseen.core.errors import DataError
+from sightunseen.core.errors import DataError, ModelError
 from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.adaptable import AdaptableClassifier
-from sightunseen.methods.foresight.whitening import Scatter, Whitening, weighted_means
+from sightunseen.methods.foresight.class_means import ClassMeans
+from sightunseen.methods.foresight.whitening import Scatter, Whitening, memberships, weighted_means
 from sightunseen.methods.foresight.wide_generator import WideGenerator
 
 GENERATORS = ("wide", "linear")
@@ -36,6 +38,8 @@ class Foresight(AdaptableClassifier):
     :meth:`adapt` is expectation-maximisation on unlabelled images of unseen classes. The E-step computes soft pseudo-labels
     from the scores; the M-step computes the weighted class means and fits the regression to them and to the means of the seen
     classes.
+
+    :meth:`add_examples` adds a few labelled images of any class: their mean is one more target of the regression.
 
     Parameters
     ----------
@@ -59,6 +63,10 @@ class Foresight(AdaptableClassifier):
         Map from scaled features to the joint embedding space: the span of the whitened class means.
     generator_ : WideGenerator
         Fitted regression from class vectors to class means in the joint embedding space.
+    class_means_ : ClassMeans
+        Whitened means of the seen classes and, after ``adapt``, of the classes adapted to; weights are inverse ridge penalties.
+    examples_ : ClassMeans
+        Whitened means and numbers of the examples of :meth:`add_examples`.
     history_ : list of dict
         Number of changed pseudo-labels per round, after ``adapt``.
 
@@ -85,6 +93,8 @@ class Foresight(AdaptableClassifier):
 
     search_space = {"feature_scaling": ("root", "centred"), "shrinkage": (0.1, 0.3, 0.6, 0.9), "noise": (0.1, 0.3)}
     adaptation_space = {"temperature": (1.0, 2.0, 4.0, 8.0)}
+
+    whitening_: Whitening | None = None
 
     def __init__(
         self,
@@ -128,8 +138,8 @@ class Foresight(AdaptableClassifier):
         """
         X, y = self._begin_fit(X, y, classes)
         whitening, means, counts = self._seen_means(X, y)
-        vectors = self._vectors_of(self.seen_classes_)
-        self._store(whitening, self._regression(vectors, means, counts, counts.mean()), means)
+        self.examples_ = ClassMeans(self.seen_classes_[:0], means[:0], counts[:0])
+        self._store(whitening, ClassMeans(self.seen_classes_, means, counts / (self.noise * counts.mean())))
         self._remember_images(X, y)
         return self
 
@@ -140,6 +150,37 @@ class Foresight(AdaptableClassifier):
             return self.fit(X, y, classes)
         finally:
             del self._shared_scatter
+
+    @property
+    def takes_examples(self) -> bool:
+        """Whether :meth:`add_examples` is available; see :attr:`ZeroShotClassifier.takes_examples`."""
+        return self.whitening_ is not None
+
+    @property
+    def example_counts(self) -> dict[Any, int]:
+        """Number of examples by label; see :attr:`ZeroShotClassifier.example_counts`."""
+        if self.whitening_ is None:
+            return {}
+        return dict(zip(self.examples_.labels.tolist(), self.examples_.weights.astype(int).tolist(), strict=True))
+
+    def add_examples(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Add labelled images of some classes, without retraining; see :meth:`ZeroShotClassifier.add_examples`.
+
+        The mean of a class's examples joins the regression. Its ridge penalty is the variance of the mean of n images relative
+        to the variance of the regression, which is estimated from leave-one-out residuals; see :meth:`WideGenerator.scale`.
+        """
+        check_is_fitted(self)
+        if self.whitening_ is None:
+            raise ModelError(
+                "this model was saved by an earlier version, without the whitening that examples need. Train it again."
+            )
+        features, labels = self._checked(X, y)
+        named, targets = np.unique(labels, return_inverse=True)
+        self.table_.rows_of(named)
+        means, counts = weighted_means(self.scaling_(features), memberships(targets, len(named)))
+        self.examples_ = self.examples_.joined(ClassMeans(named, self.whitening_(means), counts))
+        self._store(self.whitening_, self.class_means_)
+        return self
 
     def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
         """Embed images (n, r) and class means (c, r): their squared distance is minus the score, up to a constant per image.
@@ -182,21 +223,20 @@ class Foresight(AdaptableClassifier):
         check_number("temperature (more than zero)", temperature, np.nextafter(0, 1))
         shares = _shares(prior, len(unseen))
         whitening, means, counts = self._seen_means(X_seen, y_seen)
-        images = whitening(X)  # (m, d)
-        vectors = self._vectors_of(np.concatenate([self.seen_classes_, unseen]))
-        usual, generator = counts.mean(), self._regression(vectors[: len(means)], means, counts, counts.mean())
+        images, vectors, usual = whitening(X), self._vectors_of(unseen), counts.mean()  # images: (m, d)
+        penalty = usual * (self.noise if noise is None else noise)
+        seen, joined = (ClassMeans(self.seen_classes_, means, counts / one) for one in (penalty, usual * self.noise))
         self.history_: list[dict[str, Any]] = []
         previous = np.full(len(images), -1)
         for number in range(1, rounds + 1):
-            points = generator(vectors[len(means) :])
+            points = self._regression(self._with_examples(joined))(vectors)
             labels = soft_labels((2 * images @ points.T - np.square(points).sum(axis=1)) / temperature, shares)
             own_means, own_counts = weighted_means(images, labels)
-            joined = np.concatenate([means, own_means])
-            generator = self._regression(vectors, joined, np.concatenate([counts, own_counts]), usual, noise)
+            joined = seen.joined(ClassMeans(unseen, own_means, own_counts / penalty))
             best = labels.argmax(axis=1)
             self.history_.append({"round": number, "changed_labels": int((best != previous).sum())})
             previous = best
-        self._store(whitening, generator, joined)
+        self._store(whitening, joined)
 
     def _seen_means(self, X: Floats, y: Labels) -> tuple[Whitening, Doubles, Doubles]:
         """Return the whitening, the whitened means (s, d) and the counts (s,) of the seen classes."""
@@ -208,28 +248,72 @@ class Foresight(AdaptableClassifier):
         whitening = Whitening.of(scatter.covariance, self.shrinkage)
         return whitening, whitening(scatter.means), scatter.counts
 
-    def _regression(
-        self, vectors: NDArray[Any], means: Doubles, counts: Doubles, usual: float, noise: float | None = None
-    ) -> WideGenerator:
-        """Regress means (t, d) on class vectors (t, a); the noise is inversely proportional to the counts (t,)."""
+    def _regression(self, known: ClassMeans) -> WideGenerator:
+        """Regress means (t, d) on class vectors (t, a); the ridge penalties are the inverse weights."""
         centre = self._vectors_of(self.seen_classes_).mean(axis=0)
-        noise = self.noise if noise is None else noise
-        return WideGenerator.solved(vectors, means, noise * usual / counts, centre, self.generator == "linear")
+        vectors = self._vectors_of(known.labels)
+        return WideGenerator.solved(vectors, known.means, 1 / known.weights, centre, self.generator == "linear")
 
-    def _store(self, whitening: Whitening, generator: WideGenerator, means: Doubles) -> None:
-        """Store projection and regression, reduced to the span of the means, which contains all predicted means."""
-        self.projection_, basis = whitening.onto(means)
-        self.generator_ = generator.followed_by(basis)
+    def _with_examples(self, known: ClassMeans) -> ClassMeans:
+        """Join class means and the means of examples.
+
+        The whitened images of a class have variance 1/2 per dimension, so the mean of n examples has variance 1 / 2n around the
+        class mean. Its ridge penalty is this variance relative to that of the regression's prior, which is the scale.
+        """
+        if not len(self.examples_):
+            return known
+        scale = self._regression(known).scale(1 / known.weights)
+        return known.joined(self.examples_.weighted(float(np.clip(2 * scale, LEAST_NOISE, 1 / LEAST_NOISE))))
+
+    def _store(self, whitening: Whitening, known: ClassMeans) -> None:
+        """Store the class means; store projection and regression, reduced to the span of the means with examples."""
+        joined = self._with_examples(known)
+        self.whitening_, self.class_means_ = whitening, known
+        self.projection_, basis = whitening.onto(joined.means)
+        self.generator_ = self._regression(joined).followed_by(basis)
+
+    def _forget(self) -> None:
+        self.whitening_ = None
+
+    def _know(self, table: ClassTable) -> None:
+        super()._know(table)
+        if self.whitening_ is None:
+            return
+        known = [*self.class_means_.labels.tolist(), *self.examples_.labels.tolist()]
+        gone = np.array([label for label in known if label not in table])
+        if gone.size:  # what was learned from the images of a removed class is removed with it
+            self.examples_ = self.examples_.without(gone)
+            self._store(self.whitening_, self.class_means_.without(gone))
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         weights, bias = self.classifier_map()(self._vectors_of(labels), self.seen_indices(labels))
         return lambda X: np.asarray(X @ weights.T + bias)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"projection": self.projection_, **self.generator_.arrays()}
+        arrays: dict[str, NDArray[Any]] = {"projection": self.projection_, **self.generator_.arrays()}
+        if self.whitening_ is None:
+            return arrays
+        arrays["whitening.root"] = self.whitening_.packed()
+        for name, known in {"class_means": self.class_means_, "examples": self.examples_}.items():
+            arrays[f"{name}.rows"] = self.table_.rows_of(known.labels)
+            arrays[f"{name}.means"] = known.means.astype(np.float32)
+            arrays[f"{name}.weights"] = known.weights
+        return arrays
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.projection_, self.generator_ = arrays["projection"], WideGenerator.of_arrays(arrays)
+        self.whitening_ = None
+        if "whitening.root" not in arrays:  # a folder of an earlier version
+            return
+        self.whitening_ = Whitening.unpacked(arrays["whitening.root"], self.n_features_in_)
+        self.class_means_, self.examples_ = (
+            ClassMeans(
+                self.table_.labels[arrays[f"{name}.rows"]],
+                arrays[f"{name}.means"].astype(np.float64),
+                arrays[f"{name}.weights"],
+            )
+            for name in ("class_means", "examples")
+        )
 
 
 def soft_labels(scores: Doubles, shares: Doubles | None = None) -> Doubles:

@@ -106,6 +106,9 @@ class Whitening:
         shrunk[np.diag_indices_from(shrunk)] += max(shrinkage * spread, least)
         return cls(np.sqrt(2) * linalg.cholesky(shrunk, lower=True))
 
+    def __deepcopy__(self, memo: Any) -> "Whitening":
+        return self  # never modified
+
     def __call__(self, X: NDArray[Any]) -> Doubles:
         """Whiten features of shape (n, d)."""
         return np.asarray(linalg.solve_triangular(self.root, X.T, lower=True).T)
@@ -131,3 +134,14 @@ class Whitening:
         basis = np.asarray(linalg.qr(points.T, mode="economic")[0].T, dtype=np.float64)  # (r, d)
         projection = linalg.solve_triangular(self.root, basis.T, lower=True, trans="T").T
         return np.asarray(projection, dtype=np.float32), basis
+
+    def packed(self) -> Floats:
+        """Return the lower triangle, row by row, in single precision, for saving."""
+        return np.asarray(self.root[np.tri(len(self.root), dtype=bool)], dtype=np.float32)
+
+    @classmethod
+    def unpacked(cls, triangle: Floats, size: int) -> "Whitening":
+        """Restore a whitening of d = ``size`` features from the result of :meth:`packed`."""
+        root = np.zeros((size, size))
+        root[np.tri(size, dtype=bool)] = triangle
+        return cls(root)

@@ -114,6 +114,25 @@ class WideGenerator:
         """Compose with a linear map of shape (m, k) of the targets."""
         return replace(self, weights=self.weights @ layer.T)
 
+    def scale(self, noise: Doubles) -> float:
+        """Estimate the variance of the Gaussian process from its leave-one-out residuals.
+
+        The residual r of an anchor that is left out has the variance v = 1 / [(K + N)^-1]_cc, in units of the scale. The scale
+        is the mean of r² / v over anchors and outputs, in closed form (Rasmussen & Williams, 2006, Section 5.4.2).
+
+        Parameters
+        ----------
+        noise : ndarray of shape (s,)
+            Ridge penalties that the regression was fitted with.
+
+        Returns
+        -------
+        float
+            Variance per output of a class vector v with k(v, v) = 1.
+        """
+        inverse = linalg.inv(_kernel(self.linear)(self.anchors, self.anchors) + np.diag(noise))
+        return float(np.mean(np.square(self.weights) / np.diag(inverse)[:, None]))
+
     def similarities(self, vectors: Doubles) -> Doubles:
         """Compute the kernel (c, s) between class vectors (c, a) and the anchors."""
         return _kernel(self.linear)((vectors.astype(np.float64) - self.centre) / self.unit, self.anchors)

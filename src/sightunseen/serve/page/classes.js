@@ -2,11 +2,11 @@
 
 import { clearForm } from "./attributes.js";
 import { answerAll, later } from "./photos.js";
-import { $, ask, askJson, described, made, readable, say, state } from "./shared.js";
+import { $, ask, askJson, described, kind, made, readable, say, state } from "./shared.js";
 
 export async function loadClasses() {
   const found = await ask("classes");
-  Object.assign(state, { classes: found.classes, attributes: found.attributes, semantics: found.semantics });
+  Object.assign(state, { classes: found.classes, attributes: found.attributes, semantics: found.semantics, takesExamples: found.takes_examples });
   const names = new Set(found.classes.map((one) => one.name));
   state.chosen = new Set([...state.chosen].filter((name) => names.has(name)));
   const seen = found.classes.filter((one) => one.seen).length, unseen = found.classes.length - seen;
@@ -39,7 +39,7 @@ export function showClasses() {
   $("class-list").replaceChildren(...shown.map((one) => {
     const box = made("input", { type: "checkbox", checked: state.chosen.has(one.name) });
     box.addEventListener("change", () => { state.chosen[box.checked ? "add" : "delete"](one.name); countChosen(); later(); });
-    return made("label", {}, box, " ", readable(one.name), made("span", { className: "soft", textContent: one.seen ? "" : " unseen" }));
+    return made("label", {}, box, " ", readable(one.name), made("span", { className: "soft", textContent: ` ${kind(one)}` }));
   }));
   if (!shown.length) $("class-list").append(made("p", { textContent: "no class matches" }));
   countChosen();

@@ -1,7 +1,8 @@
 // Photos: features are extracted once; predictions are requested again when candidates or the described class change.
 
 import { showPreview } from "./attributes.js";
-import { $, SHOWN, ask, askJson, attribute, described, made, options, percent, readable, say, short, signed, state } from "./shared.js";
+import { showCorrection } from "./corrections.js";
+import { $, SHOWN, ask, askJson, attribute, described, kind, made, options, percent, readable, say, short, signed, state } from "./shared.js";
 
 const TOGETHER = 64; // photos per request
 
@@ -68,7 +69,8 @@ function showPhotos() {
       photo.picture = made("img", { src: photo.url, alt: photo.name });
       photo.picture.addEventListener("error", () => { photo.picture.hidden = true; });
       photo.content = made("div", { className: "content" });
-      photo.card = made("article", { className: "photo" }, photo.picture, away, photo.content);
+      photo.correction = made("div", { className: "correction", tabIndex: -1 });
+      photo.card = made("article", { className: "photo" }, photo.picture, away, photo.content, photo.correction);
       showPhoto(photo);
     }
     return photo.card;
@@ -81,6 +83,7 @@ function showPhoto(photo) {
   else if (!photo.answer) inside.push(made("p", { className: "file", textContent: "…" }));
   else inside.push(ranks(photo.answer), ...reasons(photo.answer));
   photo.content.replaceChildren(...inside);
+  showCorrection(photo);
 }
 
 // For a rejected image (open-set rejection) the first entry is "none of these".
@@ -103,9 +106,9 @@ function ranks(answer) {
 function rank(one, isPreview, where = "") {
   const bar = made("span", { className: "bar" });
   bar.style.width = `${100 * one.confidence}%`;
-  const isNew = isPreview || state.classes.some((other) => other.name === one.name && other.added);
-  const kind = made("span", { className: "kind", textContent: (one.seen ? "" : " unseen") + where });
-  const name = made("span", { className: "name" }, readable(one.name), kind);
+  const known = state.classes.find((other) => other.name === one.name), isNew = isPreview || (known && known.added);
+  const note = made("span", { className: "kind", textContent: ` ${kind(known || one)}${where}` });
+  const name = made("span", { className: "name" }, readable(one.name), note);
   return made("li", { className: isNew ? "new" : "" }, bar, name, made("span", { className: "percent", textContent: percent(one.confidence) }));
 }
 
