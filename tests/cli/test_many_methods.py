@@ -134,6 +134,22 @@ def test_plan_is_run_and_shown_in_all_formats(run: Run, desk: Path) -> None:
     assert "6 done" in run("benchmark run plan.toml --out results --seeds 3")[1]
 
 
+def test_plan_of_random_class_splits_is_run_shown_and_reported(run: Run, desk: Path) -> None:
+    Path("plan.toml").write_text(
+        'seeds = 3\nseen_classes = [6, "all"]\nunequal = 3\nmethods = ["ESZSL", "GFZSL", "CONSE"]\n[[data]]\npath = "data"\n'
+    )
+    code, out, err = run("benchmark run plan.toml --out results --seeds 2")
+    assert code == 0, err
+    assert "12 done, 0 failed, 0 skipped" in out
+    assert "6 seen classes, class sizes 1:3, ESZSL, seed 1" in err
+    rows = list(csv.DictReader(io.StringIO(succeed(run, "benchmark show results --format csv"))))
+    ranks = [row for row in rows if row["table"] == "data: 6 seen classes, class sizes 1:3, inductive"]
+    assert {row["method"] for row in ranks} == {"ESZSL", "GFZSL", "CONSE"}
+    assert sum(float(row["rank H"]) for row in ranks) == pytest.approx(6, abs=0.02)
+    succeed(run, "report results --out page.html")
+    assert "Random class splits" in Path("page.html").read_text()
+
+
 def test_failed_job_gives_exit_code_1(run: Run, desk: Path) -> None:
     settings = "{ learning_rate = 1e30, n_steps = 200, hidden = 8 }"
     Path("plan.toml").write_text(f'[[method]]\nname = "DEM"\nsettings = {settings}\nsearch = {{}}\n[[data]]\npath = "data"\n')

@@ -8,7 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sightunseen.benchmark.draws import Draw, draw_split
 from sightunseen.benchmark.plan import DataEntry, Job
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.records import RunRecord
 from sightunseen.methods import METHODS
@@ -42,6 +44,32 @@ def opened(entry: DataEntry) -> Opened:
     if not (len(found.data.test_seen) and len(found.data.test_unseen)):
         raise DataError("the data need test images of seen and of unseen classes; add test_seen or test_unseen to the split.")
     return found
+
+
+def data_of(job: Job) -> ZeroShotDataset:
+    """Open the data of a job, with its class split; the last split that was drawn is cached.
+
+    Parameters
+    ----------
+    job : Job
+        Job of a plan.
+
+    Returns
+    -------
+    ZeroShotDataset
+        The data set of the job, or a random class split of it.
+
+    Raises
+    ------
+    DataError
+        If the data cannot be read, or the draw leaves fewer than two unseen classes.
+    """
+    return opened(job.data).data if job.draw is None else _drawn(job.data, job.draw, job.seed)
+
+
+@lru_cache(maxsize=1)
+def _drawn(entry: DataEntry, draw: Draw, seed: int) -> ZeroShotDataset:
+    return draw_split(opened(entry).data, draw.seen, seed, draw.unequal)
 
 
 def specifications_of(job: Job) -> tuple[TrainingSpecification, AdaptationSpecification | None]:
@@ -95,7 +123,8 @@ def identity_of(job: Job) -> dict[str, Any]:
     Returns
     -------
     dict
-        Fingerprints of the data, method with version and hyperparameters, search space, selection and seed, as JSON data.
+        Fingerprints of the data, method with version and hyperparameters, search space, selection, seed and, for a random
+        class split, the draw, as JSON data.
     """
     training, adaptation = specifications_of(job)
     data, card = opened(job.data).data, CARDS[job.method.name]
@@ -108,6 +137,7 @@ def identity_of(job: Job) -> dict[str, Any]:
         "adaptation": None if adaptation is None else {**adaptation.parameters, "search": adaptation.grid(type(model))},
         "selection": {"by": job.selection, "folds": job.folds, "points": POINTS},
         "seed": job.seed,
+        **({} if job.draw is None else {"draw": job.draw.as_dict()}),
     }
     found: dict[str, Any] = json.loads(json.dumps(identity))  # equal to what is read back from a file
     return found
@@ -147,7 +177,7 @@ def carry_out(job: Job, base: Mapping[str, Any] | None = None) -> RunRecord:
         Record of the run, with its results.
     """
     training, adaptation = specifications_of(job)
-    data, findings = opened(job.data).data, opened(job.data).findings
+    data, findings = data_of(job), opened(job.data).findings
     chosen = None if base is None else Choice.from_report(base["selection"])
     with TemporaryDirectory() as workspace:
         model = train(training, data, Path(workspace), findings, chosen=chosen)

@@ -1,4 +1,4 @@
-"""Benchmark plans: data sets x methods x seeds x selections, read from TOML files."""
+"""Benchmark plans: data sets x numbers of seen classes x methods x seeds x selections, read from TOML files."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -8,13 +8,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from sightunseen.benchmark.draws import Draw
 from sightunseen.core.checks import check_choice, check_whole
 from sightunseen.core.errors import SettingsError
 from sightunseen.data.source import DataSource
 from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE, card_of
 
 SELECTIONS = ("validation", "none", "oracle")
-GROUPS = ("all", INDUCTIVE, TRANSDUCTIVE)  # accepted in place of a list of method names
+QUICK = "quick"  # inductive methods that are fitted in seconds
+GROUPS = ("all", INDUCTIVE, TRANSDUCTIVE, QUICK)  # accepted in place of a list of method names
+
+KEYS = ("title", "seeds", "selection", "folds", "seen_classes", "unequal", "methods", "data", "method")  # of a plan
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,8 @@ class Job:
         How hyperparameters are selected.
     folds : int, optional
         Number of class folds for the selection. Default: that of the method.
+    draw : Draw, optional
+        How the class split is drawn, with ``seed``. Default: the split of the data set.
     """
 
     data: DataEntry
@@ -141,10 +147,16 @@ class Job:
     seed: int
     selection: str
     folds: int | None = None
+    draw: Draw | None = None
 
     def __str__(self) -> str:
         chosen = "" if self.selection == "validation" else f", {self.selection}"
-        return f"{self.data.name}, {self.method.shown}, seed {self.seed}{chosen}"
+        return f"{self.split_name}, {self.method.shown}, seed {self.seed}{chosen}"
+
+    @property
+    def split_name(self) -> str:
+        """Name of the data set in result tables, and that of the draws."""
+        return self.data.name if self.draw is None else f"{self.data.name}, {self.draw.name}"
 
 
 @dataclass(frozen=True)
@@ -165,11 +177,13 @@ class Plan:
         Number of class folds for the selection. Default: that of each method.
     title : str, default=""
         Title of the plan.
+    draws : tuple of Draw, default=()
+        Random class splits, one per seed. Empty: the splits of the data sets.
 
     Raises
     ------
     SettingsError
-        If a value is not allowed or two methods have the same name.
+        If a value is not allowed, or two methods or draws are the same.
     """
 
     data: tuple[DataEntry, ...]
@@ -178,6 +192,7 @@ class Plan:
     selections: tuple[str, ...] = ("validation",)
     folds: int | None = None
     title: str = ""
+    draws: tuple[Draw, ...] = ()
 
     def __post_init__(self) -> None:
         check_whole("seeds", self.seeds, 1)
@@ -192,11 +207,14 @@ class Plan:
         repeated = sorted({name for name in shown if shown.count(name) > 1})
         if repeated:
             raise SettingsError(f"the plan has '{repeated[0]}' more than once. Give each variant its own label.")
+        drawn = [draw.seen for draw in self.draws]
+        if len(set(drawn)) < len(drawn):
+            raise SettingsError(f"seen_classes of the plan must differ; got {drawn}.")
 
     def jobs(self) -> list[Job]:
         """List the jobs, ordered by data set, then seed: an interrupted run has complete tables of the first seeds."""
-        cells = product(self.data, range(self.seeds), self.selections, self.methods)
-        return [Job(data, method, seed, selection, self.folds) for data, seed, selection, method in cells]
+        cells = product(self.data, range(self.seeds), self.draws or (None,), self.selections, self.methods)
+        return [Job(data, method, seed, selection, self.folds, draw) for data, seed, draw, selection, method in cells]
 
 
 def ready_plans() -> dict[str, str]:
@@ -210,7 +228,7 @@ def ready_plans() -> dict[str, str]:
     Examples
     --------
     >>> list(ready_plans())
-    ['foresight', 'paper-tables', 'two-cores']
+    ['foresight', 'paper-tables', 'robustness', 'two-cores']
     """
     folder = files("sightunseen.benchmark") / "plans"
     found = {file.name.removesuffix(".toml"): file.read_text(encoding="utf-8") for file in folder.iterdir()}
@@ -245,21 +263,21 @@ def read_plan(source: str | Path, data_folder: str | Path | None = None) -> Plan
     ['SUN', 'CUB', 'AWA1', 'AWA2', 'APY']
     """
     path = Path(source)
-    if path.is_file():
-        text, folder = path.read_text(encoding="utf-8"), path.parent
+    ready = not path.is_file()
+    if not ready:
+        text = path.read_text(encoding="utf-8")
     elif str(source) in ready_plans():
-        text, folder = (files("sightunseen.benchmark") / "plans" / f"{source}.toml").read_text(encoding="utf-8"), Path()
-        if data_folder is None:
-            raise SettingsError(
-                f"the plan '{source}' needs the folder of the xlsa17 data sets (CUB, AWA1, ...): give --data FOLDER."
-            )
+        text = (files("sightunseen.benchmark") / "plans" / f"{source}.toml").read_text(encoding="utf-8")
     else:
         raise SettingsError(f"there is no plan {source}. Give a TOML file, or one of: {', '.join(ready_plans())}.")
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{source} is not valid TOML: {error}.") from error
-    return plan_of(content, Path(data_folder) if data_folder is not None else folder)
+    if ready and data_folder is None:
+        paths = ", ".join(dict.fromkeys(table["path"] for table in content["data"]))
+        raise SettingsError(f"the plan '{source}' needs the folder that contains its data sets ({paths}): give --data FOLDER.")
+    return plan_of(content, Path(data_folder) if data_folder is not None else path.parent)
 
 
 def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
@@ -282,7 +300,7 @@ def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
     SettingsError
         If a key is unknown or a value is not allowed.
     """
-    _check_keys("the plan", content, ("title", "seeds", "selection", "folds", "methods", "data", "method"))
+    _check_keys("the plan", content, KEYS)
     data = [_entry(DataEntry, "[[data]]", table) for table in _tables(content, "data")]
     data = [replace(entry, path=str(data_folder / entry.path)) for entry in data]
     methods = [MethodEntry(name) for word in _words(content, "methods", ()) for name in _names(word)]
@@ -294,13 +312,27 @@ def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
         tuple(_words(content, "selection", ("validation",))),
         content.get("folds"),
         content.get("title", ""),
+        _draws(content),
     )
 
 
 def _names(word: str) -> list[str]:
     if word not in GROUPS:
         return [word]
-    return [name for name, card in CARDS.items() if word in ("all", card.setting) and not card.ablation]
+    groups = {name: ("all", card.setting, *([QUICK] if card.quick else [])) for name, card in CARDS.items()}
+    return [name for name, card in CARDS.items() if word in groups[name] and not card.ablation]
+
+
+def _draws(content: Mapping[str, Any]) -> tuple[Draw, ...]:
+    """Read the random class splits."""
+    if "seen_classes" not in content:
+        if "unequal" in content:
+            raise SettingsError("unequal of the plan needs seen_classes, the numbers of seen classes to draw. Add them.")
+        return ()
+    found = content["seen_classes"]
+    if not isinstance(found, (list, tuple)) or not found:
+        raise SettingsError(f'seen_classes of the plan must be a list of numbers, such as [8, 20, "all"]; got {found!r}.')
+    return tuple(Draw(seen, content.get("unequal", 1.0)) for seen in found)
 
 
 def _words(content: Mapping[str, Any], name: str, default: Sequence[str]) -> Sequence[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sightunseen.benchmark.comparison import draw_order
 from sightunseen.benchmark.published import Published, published_row
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome, job_id
 from sightunseen.methods.catalogue import INDUCTIVE, TRANSDUCTIVE
@@ -73,6 +74,8 @@ class Row:
         Mean wall-clock time of a job.
     reasons : tuple of str, default=()
         Why some seeds have no result.
+    drawn : bool, default=False
+        Whether each seed is a random class split.
     """
 
     label: str
@@ -83,6 +86,7 @@ class Row:
     backbone: str
     seconds: float = 0.0
     reasons: tuple[str, ...] = ()
+    drawn: bool = False
 
     @property
     def seeds(self) -> int:
@@ -138,7 +142,7 @@ class Table:
 
 
 def tables(outcomes: Iterable[Outcome], setting: str | None = None) -> list[Table]:
-    """Build a result table per data set and setting, the best method first.
+    """Build a result table per data set, number of drawn seen classes and setting, the best method first.
 
     Parameters
     ----------
@@ -150,13 +154,13 @@ def tables(outcomes: Iterable[Outcome], setting: str | None = None) -> list[Tabl
     Returns
     -------
     list of Table
-        Tables ordered by data set; inductive before transductive methods.
+        Tables ordered by data set and number of seen classes; inductive before transductive methods.
     """
     return [_table(f"{data}, {kind}", rows, setting) for (data, kind), rows in rows_by_data(outcomes).items()]
 
 
 def rows_by_data(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[Row]]:
-    """Group outcomes into rows, one per method and selection, by data set and setting.
+    """Group outcomes into rows, one per method and selection, by data set, number of drawn seen classes and setting.
 
     Parameters
     ----------
@@ -166,13 +170,17 @@ def rows_by_data(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[Row]
     Returns
     -------
     dict of (str, str) to list of Row
-        Rows by data set and "inductive" or "transductive", in the order of the tables.
+        Rows by data set (with the draws of random class splits) and "inductive" or "transductive", in the order of the
+        tables.
     """
     rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    order: dict[tuple[str, str], tuple[Any, ...]] = {}
     for group in seeds_together(outcomes):
-        rows[group[0].shown["data"], group[0].shown["setting"]].append(row_of(group))
-    order = (INDUCTIVE, TRANSDUCTIVE)
-    return {key: rows[key] for key in sorted(rows, key=lambda key: (key[0], order.index(key[1])))}
+        shown, draw = group[0].shown, group[0].draw
+        key = group[0].split_name, shown["setting"]
+        rows[key].append(row_of(group))
+        order[key] = (shown["data"], *draw_order(draw), key[0], (INDUCTIVE, TRANSDUCTIVE).index(shown["setting"]))
+    return {key: rows[key] for key in sorted(rows, key=order.__getitem__)}
 
 
 def seeds_together(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
@@ -190,7 +198,7 @@ def seeds_together(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
     """
     groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        groups[outcome.shown["data"], _without_seed(outcome)].append(outcome)
+        groups[outcome.split_name, _without_seed(outcome)].append(outcome)
     return list(groups.values())
 
 
@@ -216,7 +224,7 @@ def row_of(outcomes: Sequence[Outcome]) -> Row:
     Row
         Results of all metrics over the seeds that are done.
     """
-    shown = outcomes[0].shown
+    shown, drawn = outcomes[0].shown, outcomes[0].draw is not None
     done = [outcome for outcome in outcomes if outcome.state == DONE]
     results = {name: [outcome.record["results"][name] for outcome in done] for name in ALL_METRICS}
     reasons = tuple(f"{outcome.state}: {outcome.reason}" for outcome in outcomes if outcome.state in (FAILED, SKIPPED))
@@ -225,23 +233,27 @@ def row_of(outcomes: Sequence[Outcome]) -> Row:
         shown["method"],
         shown["selection"],
         results,
-        published_row(shown["label"], shown["published_name"]),  # variants have published numbers of their own
+        # Variants have published numbers of their own. Published numbers do not apply to drawn splits.
+        None if drawn else published_row(shown["label"], shown["published_name"]),
         shown["backbone"],
         statistics.fmean([outcome.seconds for outcome in done]) if done else 0.0,
         tuple(dict.fromkeys(reasons)),
+        drawn,
     )
 
 
 def _table(title: str, rows: Sequence[Row], setting: str | None) -> Table:
     (numbers, published), ranked_by = SHOWN[setting], "T1" if setting == "zsl" else "H"
+    drawn = any(row.drawn for row in rows)
+    published = () if drawn else published
     # Methods selected on test data come last and are ranked separately.
     ordered = sorted(rows, key=lambda row: (row.selection == "oracle", -(row.mean(ranked_by) or -1.0), row.name))
     columns = ["method", "rank", *(name.replace("_", " ") for name in numbers)]
-    columns += [f"{name} pub." for name in published] + ["seeds", "s"]
+    columns += [f"{name} pub." for name in published] + ["draws" if drawn else "seeds", "s"]
     lines = []
     for row in ordered:
         line = [row.name, _rank(row, rows, ranked_by), *(row.shown(name) for name in numbers)]
-        lines.append([*line, *(_published(row, name) for name in published), str(row.seeds), f"{row.seconds:.0f}"])
+        lines.append([*line, *(_published(row, name) for name in published), str(row.seeds), f"{row.seconds:.{int(drawn)}f}"])
     return Table(title, columns, lines, _notes(rows, ranked_by, numbers))
 
 
@@ -262,8 +274,10 @@ def _published(row: Row, number: str) -> str:
 
 
 def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str]) -> list[str]:
+    drawn = any(row.drawn for row in rows)
+    over, published = ("random class splits", "") if drawn else ("seeds", " pub.: published;")
     notes = [
-        f"Percent, mean ± standard deviation over seeds; ranked by {ranked_by}; pub.: published; s: seconds per job.",
+        f"Percent, mean ± standard deviation over {over}; ranked by {ranked_by};{published} s: seconds per job.",
         definitions(numbers),
     ]
     if any(row.selection == "validation" for row in rows) and "H" in numbers:

@@ -15,7 +15,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from sightunseen.benchmark.plan import Job, Plan
+from sightunseen.benchmark.draws import Draw, class_numbers
+from sightunseen.benchmark.plan import DataEntry, Job, Plan
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome, Store, job_id
 from sightunseen.core.errors import SightUnseenError
 from sightunseen.methods.catalogue import CARDS
@@ -76,7 +77,7 @@ def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, te
             store.forget(job_id(_identity_without_data(one.job)))
         for outcome in skipped:
             store.add(outcome)
-        for data, reason in {outcome.shown["data"]: outcome.reason for outcome in skipped}.items():
+        for data, reason in {outcome.split_name: outcome.reason for outcome in skipped}.items():
             tell(f"skipped: all jobs on {data}: {reason}")
         settled = {DONE} if retry else {DONE, FAILED}
         waiting = [one for one in ready if _state(known, one) not in settled]
@@ -97,15 +98,22 @@ def _identified(jobs: Sequence[Job]) -> tuple[list[PendingJob], list[Outcome]]:
     """Separate the jobs whose data can be read, with their identities, from skipped ones."""
     from sightunseen.benchmark.jobs import identity_of, opened
 
-    ready, skipped, unreadable = [], [], {}
+    ready: list[PendingJob] = []
+    skipped: list[Outcome] = []
+    unreadable: dict[tuple[DataEntry, Draw | None], str] = {}
+    checked = set()
     for job in jobs:
-        if job.data not in unreadable:
+        split = job.data, job.draw
+        if split not in checked:
+            checked.add(split)
             try:
-                opened(job.data)
+                data = opened(job.data).data
+                if job.draw is not None:
+                    class_numbers(data, job.draw.seen)
             except (SightUnseenError, OSError) as error:
-                unreadable[job.data] = str(error)
-        if job.data in unreadable:
-            skipped.append(Outcome(SKIPPED, _identity_without_data(job), _shown(job), unreadable[job.data]))
+                unreadable[split] = str(error)
+        if split in unreadable:
+            skipped.append(Outcome(SKIPPED, _identity_without_data(job), _shown(job), unreadable[split]))
         else:
             ready.append(PendingJob(job, identity_of(job)))
     return ready, skipped
@@ -113,7 +121,7 @@ def _identified(jobs: Sequence[Job]) -> tuple[list[PendingJob], list[Outcome]]:
 
 def _identity_without_data(job: Job) -> dict[str, Any]:
     """Identity of a job whose data cannot be read."""
-    return {"skipped": [job.data.name, job.method.shown, job.selection, job.seed]}
+    return {"skipped": [job.split_name, job.method.shown, job.selection, job.seed]}
 
 
 def _outcomes(waiting: Sequence[PendingJob], known: Mapping[str, Outcome], workers: int) -> Iterator[Outcome]:
@@ -229,6 +237,7 @@ def _shown(job: Job) -> dict[str, Any]:
         "setting": CARDS[job.method.name].setting,
         "selection": job.selection,
         "seed": job.seed,
+        **({} if job.draw is None else {"draw": job.draw.as_dict()}),
     }
 
 
@@ -238,7 +247,7 @@ def _state(known: dict[str, Outcome], one: PendingJob) -> str | None:
 
 
 def _line(outcome: Outcome) -> str:
-    name = f"{outcome.shown['data']}, {outcome.shown['label']}, seed {outcome.shown['seed']}"
+    name = f"{outcome.split_name}, {outcome.shown['label']}, seed {outcome.shown['seed']}"
     if outcome.state != DONE:
         return f"{outcome.state}: {name}: {outcome.reason}"
     results = outcome.record["results"]

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sightunseen.benchmark.draws import Draw
 from sightunseen.core.errors import ModelError, StorageError
 from sightunseen.core.files import written_atomically
 
@@ -26,7 +27,7 @@ class Outcome:
     identity : mapping
         Everything that determines the result of the job, and nothing else.
     shown : mapping
-        What tables show of the job: names of data set and method, backbone, setting, selection and seed.
+        What tables show of the job: names of data set and method, backbone, setting, selection, seed and draw.
     reason : str, default=""
         Why the job failed or was skipped.
     record : mapping, optional
@@ -49,6 +50,16 @@ class Outcome:
     def id(self) -> str:
         """Hash of the identity."""
         return job_id(self.identity)
+
+    @property
+    def draw(self) -> Draw | None:
+        """How the class split was drawn; None for the split of the data set."""
+        return Draw(**self.shown["draw"]) if "draw" in self.shown else None
+
+    @property
+    def split_name(self) -> str:
+        """Name of the data set, and that of the draws."""
+        return self.shown["data"] if self.draw is None else f"{self.shown['data']}, {self.draw.name}"
 
 
 def job_id(identity: Mapping[str, Any]) -> str:

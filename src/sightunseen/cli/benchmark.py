@@ -12,10 +12,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB", dest="verb")
     run_parser = verbs.add_parser("run", help="run the jobs of a plan that are not done yet")
-    run_parser.add_argument("plan", metavar="PLAN", help="TOML file, or one of: foresight, paper-tables, two-cores")
+    run_parser.add_argument("plan", metavar="PLAN", help="TOML file, or one of: foresight, paper-tables, robustness, two-cores")
     add_job_arguments(run_parser)
     run_parser.add_argument("--data", type=Path, metavar="FOLDER", help="folder that contains the data sets of the plan")
-    run_parser.add_argument("--seeds", type=positive, metavar="N", help="number of seeds, from 0 (default: that of the plan)")
+    run_parser.add_argument(
+        "--seeds", type=positive, metavar="N", help="number of seeds, or of draws, from 0 (default: that of the plan)"
+    )
     show = verbs.add_parser("show", help="print tables of results: mean ± standard deviation, ranks, published numbers")
     show.add_argument("results", type=Path, metavar="FOLDER", help="results folder (the --out of a run)")
     show.add_argument(
@@ -43,9 +45,11 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    from sightunseen.benchmark.comparison_tables import comparison_tables
     from sightunseen.benchmark.result_tables import tables
     from sightunseen.benchmark.store import Store
     from sightunseen.cli._jobs import print_tables
 
-    print_tables(tables(Store(args.results).outcomes().values(), args.setting), args.format)
+    outcomes = Store(args.results).outcomes().values()
+    print_tables([*tables(outcomes, args.setting), *comparison_tables(outcomes, args.setting)], args.format)
     return 0

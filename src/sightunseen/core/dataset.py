@@ -297,7 +297,9 @@ class ZeroShotDataset:
             If a fold has to be drawn and there are fewer than 4 seen classes.
         """
         pairs = [self._listed_pair(k) for k in range(min(n_folds, len(self.validation)))]
-        pairs += [self._drawn_pair(k, seed) for k in range(len(pairs), n_folds)]
+        for k in range(len(pairs), n_folds):
+            held = self.drawn_classes(k, seed)
+            pairs.append((np.setdiff1d(self.seen, held), held))
         return [self._fold(train, held, derive_seed(seed, "held out", k)) for k, (train, held) in enumerate(pairs)]
 
     def _split(self, rows: Rows) -> Split:
@@ -307,7 +309,26 @@ class ZeroShotDataset:
         train, held = self.validation[k]
         return np.intersect1d(train, self.seen), np.intersect1d(held, self.seen)
 
-    def _drawn_pair(self, k: int, seed: int) -> tuple[Labels, Labels]:
+    def drawn_classes(self, k: int, seed: int = 0) -> Labels:
+        """Draw the validation classes of a class fold from the seen classes.
+
+        Parameters
+        ----------
+        k : int
+            Number of the fold.
+        seed : int, default=0
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray of labels
+            Sorted. Their share of the seen classes is that of the unseen classes in the data set.
+
+        Raises
+        ------
+        DataError
+            If there are fewer than 4 seen classes.
+        """
         if len(self.seen) < 4:
             raise DataError(
                 f"choosing on validation classes needs at least 4 seen classes to hold some out; {self.name} has "
@@ -316,23 +337,38 @@ class ZeroShotDataset:
         ratio = len(self.unseen) / (len(self.seen) + len(self.unseen))
         size = int(np.clip(round(ratio * len(self.seen)), 2, len(self.seen) - 2))
         mixed = as_generator(derive_seed(seed, "validation classes", k)).permutation(self.seen)
-        return np.sort(mixed[size:]), np.sort(mixed[:size])
+        return np.sort(mixed[:size])
 
-    def _fold(self, train_classes: Labels, held_classes: Labels, seed: int) -> Fold:
+    def held_out_images(self, classes: Labels, seed: int = 0) -> tuple[Split, Split]:
+        """Split the training images of some classes: a fifth of each class is held out.
+
+        Parameters
+        ----------
+        classes : ndarray of labels
+            Seen classes.
+        seed : int, default=0
+            Seed of the draw.
+
+        Returns
+        -------
+        train, held_out : Split
+            At least one image of a class remains in ``train``; of a single image, none is held out.
+        """
         labels = self.labels[self.train_rows]
         rng = as_generator(seed)
         train, held = [], []
-        for label in train_classes:
+        for label in classes:
             mixed = rng.permutation(self.train_rows[labels == label])
             size = max(1, round(HELD_OUT_PART * len(mixed))) if len(mixed) > 1 else 0
             held.append(mixed[:size])
             train.append(mixed[size:])
-        return Fold(
-            self._split(np.sort(np.concatenate(train))),
-            self._split(np.sort(np.concatenate(held))),
-            self._split(self.train_rows[np.isin(labels, held_classes)]),
-            self.classes.only(np.concatenate([train_classes, held_classes])),
-        )
+        return self._split(np.sort(np.concatenate(train))), self._split(np.sort(np.concatenate(held)))
+
+    def _fold(self, train_classes: Labels, held_classes: Labels, seed: int) -> Fold:
+        train, held = self.held_out_images(train_classes, seed)
+        of_held_classes = self.train_rows[np.isin(self.labels[self.train_rows], held_classes)]
+        classes = self.classes.only(np.concatenate([train_classes, held_classes]))
+        return Fold(train, held, self._split(of_held_classes), classes)
 
 
 def apart(data: Data, hold_out: float, seed: int = 0) -> tuple[Data, Data]:

@@ -125,6 +125,8 @@ class _Graph:
         for layer in made_of.layers:
             if isinstance(layer, WideGenerator):
                 values = self.wide(layer, values)
+                if layer.length:
+                    values = self.node("Mul", self.node("Div", values, self.norms(values)), self.constant(layer.length))
                 continue
             assert isinstance(layer, Layer)
             bias = () if layer.bias is None else (self.constant(layer.bias),)

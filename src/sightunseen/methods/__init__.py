@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sightunseen.methods.base.classifier import ZeroShotClassifier as ZeroShotClassifier
     from sightunseen.methods.base.gradient_adaptable import GradientAdaptableClassifier as GradientAdaptableClassifier
     from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier as GradientTrainedClassifier
+    from sightunseen.methods.base.leave_out import LeaveClassesOut as LeaveClassesOut
     from sightunseen.methods.cmt import CMT as CMT
     from sightunseen.methods.cnzsl import CNZSL as CNZSL
     from sightunseen.methods.conse import CONSE as CONSE
@@ -68,6 +69,7 @@ _BASE_CLASSES = {
     "AdaptableClassifier": "base.adaptable",
     "GradientAdaptableClassifier": "base.gradient_adaptable",
     "GradientTrainedClassifier": "base.gradient_trained",
+    "LeaveClassesOut": "base.leave_out",
     "ZeroShotClassifier": "base.classifier",
 }
 _HOMES = {**_ESTIMATORS, **_BASE_CLASSES}

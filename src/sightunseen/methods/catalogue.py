@@ -31,6 +31,8 @@ class Card:
     ablation : bool, default=False
         Whether the method belongs to an ablation study only. Such a method has to be named; ``all`` and ``inductive`` do not
         include it.
+    quick : bool, default=False
+        Whether the method is inductive and fitted in seconds, as its estimator says: ``quick`` in plans includes it.
     """
 
     estimator: str
@@ -40,23 +42,28 @@ class Card:
     cost: int
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     ablation: bool = False
+    quick: bool = False
 
 
 _CVC = "Li, Min & Fu, Rethinking zero-shot learning: a conditional visual classification perspective, ICCV"
 
 CARDS: dict[str, Card] = {
-    "DAP": Card("DAP", INDUCTIVE, "Lampert, Nickisch & Harmeling, Attribute-based classification, TPAMI", 2014, 6),
-    "CONSE": Card("CONSE", INDUCTIVE, "Norouzi et al., Convex combination of semantic embeddings, ICLR", 2014, 4),
+    "DAP": Card("DAP", INDUCTIVE, "Lampert, Nickisch & Harmeling, Attribute-based classification, TPAMI", 2014, 6, quick=True),
+    "CONSE": Card("CONSE", INDUCTIVE, "Norouzi et al., Convex combination of semantic embeddings, ICLR", 2014, 4, quick=True),
     "CMT": Card("CMT", INDUCTIVE, "Socher et al., Zero-shot learning through cross-modal transfer, NIPS", 2013, 5),
     "SSE": Card("SSE", INDUCTIVE, "Zhang & Saligrama, Zero-shot learning via semantic similarity, ICCV", 2015, 6),
     "LATEM": Card("LATEM", INDUCTIVE, "Xian et al., Latent embeddings for zero-shot classification, CVPR", 2016, 3),
     "ALE": Card("ALE", INDUCTIVE, "Akata et al., Label-embedding for image classification, TPAMI", 2016, 3),
     "DEVISE": Card("DEVISE", INDUCTIVE, "Frome et al., DeViSE: a deep visual-semantic embedding model, NIPS", 2013, 3),
     "SJE": Card("SJE", INDUCTIVE, "Akata et al., Evaluation of output embeddings, CVPR", 2015, 3),
-    "ESZSL": Card("ESZSL", INDUCTIVE, "Romera-Paredes & Torr, An embarrassingly simple approach, ICML", 2015, 1),
-    "SYNC": Card("SYNC", INDUCTIVE, "Changpinyo et al., Synthesized classifiers for zero-shot learning, CVPR", 2016, 5),
-    "SAE": Card("SAE", INDUCTIVE, "Kodirov, Xiang & Gong, Semantic autoencoder for zero-shot learning, CVPR", 2017, 2),
-    "GFZSL": Card("GFZSL", INDUCTIVE, "Verma & Rai, A simple exponential family framework, ECML", 2017, 1),
+    "ESZSL": Card("ESZSL", INDUCTIVE, "Romera-Paredes & Torr, An embarrassingly simple approach, ICML", 2015, 1, quick=True),
+    "SYNC": Card(
+        "SYNC", INDUCTIVE, "Changpinyo et al., Synthesized classifiers for zero-shot learning, CVPR", 2016, 5, quick=True
+    ),
+    "SAE": Card(
+        "SAE", INDUCTIVE, "Kodirov, Xiang & Gong, Semantic autoencoder for zero-shot learning, CVPR", 2017, 2, quick=True
+    ),
+    "GFZSL": Card("GFZSL", INDUCTIVE, "Verma & Rai, A simple exponential family framework, ECML", 2017, 1, quick=True),
     "DEM": Card("DEM", INDUCTIVE, "Zhang, Xiang & Gong, Learning a deep embedding model, CVPR", 2017, 5),
     "RelationNetwork": Card("RelationNetwork", INDUCTIVE, "Sung et al., Learning to compare, CVPR", 2018, 8),
     "SP-AEN": Card("SPAEN", INDUCTIVE, "Chen et al., Semantics-preserving adversarial embedding networks, CVPR", 2018, 13),
@@ -64,7 +71,9 @@ CARDS: dict[str, Card] = {
     "f-CLSWGAN": Card("FCLSWGAN", INDUCTIVE, "Xian et al., Feature generating networks, CVPR", 2018, 49),
     "CN-ZSL": Card("CNZSL", INDUCTIVE, "Skorokhodov & Elhoseiny, Class normalization for zero-shot learning, ICLR", 2021, 5),
     "CVC": Card("CVC", INDUCTIVE, _CVC, 2019, 33),
-    "Foresight": Card("Foresight", INDUCTIVE, "sightunseen: Gaussian classes, means by kernel ridge regression", 2026, 1),
+    "Foresight": Card(
+        "Foresight", INDUCTIVE, "sightunseen: Gaussian classes, means by kernel ridge regression", 2026, 1, quick=True
+    ),
     "Projection": Card("Projection", INDUCTIVE, _CVC, 2019, 60, ablation=True),
     "ALE-tran": Card("ALE", TRANSDUCTIVE, "Xian et al., Zero-shot learning: a comprehensive evaluation, TPAMI", 2018, 3),
     "GFZSL-tran": Card("GFZSL", TRANSDUCTIVE, "Verma & Rai, A simple exponential family framework, ECML", 2017, 4),

@@ -6,6 +6,8 @@ from typing import Any
 
 import altair as alt
 
+from sightunseen.benchmark.comparison import Comparison, comparisons
+from sightunseen.benchmark.comparison_tables import comparison_table
 from sightunseen.benchmark.ingredients import studies
 from sightunseen.benchmark.paper_ablation import ablations
 from sightunseen.benchmark.result_tables import Row, Table, rows_by_data, tables
@@ -14,6 +16,7 @@ from sightunseen.report.ablation_figures import HEADS, PANELS, ablation_figures,
 from sightunseen.report.figures import BLUE, DEFINITIONS, GREY, ORANGE, PURPLE, ROWS, Figure, Panel, columns_of, slug
 from sightunseen.report.ingredient_figures import study_figures
 from sightunseen.report.page import Block, DataTable, Page, Section, Tile
+from sightunseen.report.rank_figures import rank_figures
 
 STEP = 20  # pixels per row
 SELECTED = {
@@ -42,27 +45,36 @@ def benchmark_page(outcomes: Iterable[Outcome], title: str) -> Page:
     Returns
     -------
     Page
-        One section per ablation study and per data set and setting.
+        One section per ablation study, one on the ranks over random class splits, and one per data set, number of drawn seen
+        classes and setting.
     """
     outcomes = list(outcomes)
+    listed = [outcome for outcome in outcomes if outcome.draw is None]  # splits that come with the data
     states = [outcome.state for outcome in outcomes]
     by_title = {table.title: table for table in tables(outcomes)}
     special: dict[str, tuple[str, Any, Any]] = {
-        **{f"ablation, {one.name}": (f"Ablation on {one.name}", one, ablation_figures) for one in ablations(outcomes)},
-        **{f"study, {one.name}": (f"Study of Foresight on {one.name}", one, study_figures) for one in studies(outcomes)},
+        **{f"ablation, {one.name}": (f"Ablation on {one.name}", one, ablation_figures) for one in ablations(listed)},
+        **{f"study, {one.name}": (f"Study of Foresight on {one.name}", one, study_figures) for one in studies(listed)},
     }
-    anchors = _anchors([*special, *by_title])
+    compared = _grouped(comparisons(outcomes))
+    anchors = _anchors([*special, *compared, *by_title])
     sections = []
     for name, (heading, study, figures_of) in special.items():
         anchor = anchors[name]
         found = [_table(f"{anchor}-{number}", table) for number, table in enumerate(study.tables(), start=1)]
         sections.append(Section(anchor, heading, [*figures_of(anchor, study), *found]))
+    for name, group in compared.items():
+        anchor = anchors[name]
+        found = [_table(f"{anchor}-{number}", comparison_table(one)) for number, one in enumerate(group, start=1)]
+        sections.append(Section(anchor, name, [*rank_figures(anchor, group), *found]))
     for (data, kind), rows in rows_by_data(outcomes).items():
         name = f"{data}, {kind}"
         anchor, done = anchors[name], [row for row in rows if row.seeds]
         table = _table(anchor, replace(by_title[name], title="All results"))
         blocks: list[Block] = [table]
-        if done:
+        if done and done[0].drawn:
+            blocks = [_ranking(anchor, done), table]
+        elif done:
             blocks = [_ranking(anchor, done), table, _balance(anchor, done), _cost(anchor, done)]
         sections.append(Section(anchor, name, blocks))
     datasets = sorted({outcome.shown["data"] for outcome in outcomes})
@@ -73,6 +85,15 @@ def benchmark_page(outcomes: Iterable[Outcome], title: str) -> Page:
         Tile("computing time", f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s", "sum over all jobs")
     )
     return Page(title, f"{methods} methods on {', '.join(datasets)}. {DEFINITIONS}", tiles, sections)
+
+
+def _grouped(found: Sequence[Comparison]) -> dict[str, list[Comparison]]:
+    """Comparisons that differ only in the number of seen classes, by heading."""
+    groups: dict[str, list[Comparison]] = {}
+    for comparison in found:
+        sizes = "" if comparison.draw.unequal == 1 else f", class sizes 1:{comparison.draw.unequal:g}"
+        groups.setdefault(f"Random class splits{sizes}, {comparison.setting}", []).append(comparison)
+    return groups
 
 
 def _anchors(names: Sequence[str]) -> dict[str, str]:
@@ -103,6 +124,8 @@ def _ranking(anchor: str, rows: Sequence[Row]) -> Figure:
         "Mean and one standard deviation over seeds of each method, best first. Diamonds are published numbers, for "
         "orientation only: they use other features and were often selected on test data."
     )
+    if rows[0].drawn:
+        caption = "Mean and one standard deviation over random class splits of each method, best first."
     return Figure(f"ranking-{anchor}", "Ranking", caption, columns, panels)
 
 

@@ -5,6 +5,10 @@ from typing import Any
 from sightunseen.core.dataset import Fold, ZeroShotDataset
 from sightunseen.core.errors import DataError
 
+NO_HELD_OUT_IMAGES = (
+    "choosing on validation classes holds out a fifth of each seen class's images, but every class has a single "
+    "image. Add images, or train with fixed hyperparameters (--select none)."
+)
 ENOUGH_CLASSES, MOST_FOLDS = 50, 5  # validation classes in all folds together, and folds
 
 
@@ -46,8 +50,5 @@ def class_folds(estimator: Any, data: ZeroShotDataset, n_folds: int | None = Non
         enough = -(-ENOUGH_CLASSES // len(folds[0].unseen))
         folds = data.validation_folds(min(MOST_FOLDS, enough), seed)
     if not all(len(fold.test_seen) for fold in folds):
-        raise DataError(
-            "choosing on validation classes holds out a fifth of each seen class's images, but every class has a single "
-            "image. Add images, or train with fixed hyperparameters (--select none)."
-        )
+        raise DataError(NO_HELD_OUT_IMAGES)
     return folds

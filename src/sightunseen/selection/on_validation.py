@@ -7,9 +7,10 @@ from sklearn.base import clone
 
 from sightunseen.core.calibration import Calibration
 from sightunseen.core.dataset import Fold, ZeroShotDataset
-from sightunseen.methods import AdaptableClassifier, ZeroShotClassifier
+from sightunseen.methods import AdaptableClassifier, LeaveClassesOut, ZeroShotClassifier
 from sightunseen.selection.choice import Choice, Grid, Tried, best_point
 from sightunseen.selection.folds import class_folds
+from sightunseen.selection.left_out import choose_left_out
 from sightunseen.selection.search import fit_chosen, search, search_adaptation
 from sightunseen.training import Hook
 
@@ -33,7 +34,8 @@ def choose_on_validation(
     grid : mapping of str to sequence
         The values to choose among. Empty: only seen penalty, stopping point and calibration are chosen.
     n_folds : int, default=None
-        Number of folds; see :func:`~sightunseen.selection.folds.class_folds`.
+        Number of folds; see :func:`~sightunseen.selection.folds.class_folds`, and
+        :func:`~sightunseen.selection.left_out.choose_left_out` for methods that leave classes out in closed form.
     seed : int, default=0
         Seed of the folds of the first model; the k-th further model has ``seed + k``.
     hooks : sequence of Hook, default=()
@@ -57,6 +59,8 @@ def choose_on_validation(
     >>> sorted(choice.parameters)
     ['feature_penalty', 'seen_penalty']
     """
+    if isinstance(models[0], LeaveClassesOut):
+        return [choose_left_out(model, data, grid, n_folds, seed + k) for k, model in enumerate(models)]
     folds = [class_folds(model, data, n_folds, seed + k) for k, model in enumerate(models)]
     return [best_on_validation(*pair) for pair in zip(search(models, folds, grid, hooks), folds, strict=True)]
 

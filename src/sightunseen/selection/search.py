@@ -251,14 +251,25 @@ def _means(curves: Sequence[Curve]) -> Curve:
     """Average the measurements of the folds, point by point."""
     found = []
     for points in zip(*curves, strict=True):
-        mean = _mean(points)
+        mean = mean_of(points)
         steps = {"steps": points[0]["steps"]} if "steps" in mean else {}  # stays an integer
         found.append({**mean, **steps, "H_of_folds": [point["H_at_best_penalty"] for point in points]})
     return found
 
 
-def _mean(values: Sequence[Any]) -> Any:
-    """Mean of numbers, or of each number in a mapping; None if one of them is None."""
+def mean_of(values: Sequence[Any]) -> Any:
+    """Mean of numbers, or of each number in mappings.
+
+    Parameters
+    ----------
+    values : sequence
+        Numbers or None, or mappings with the same names.
+
+    Returns
+    -------
+    float, None or dict
+        The mean; None if one of the numbers is None.
+    """
     if isinstance(values[0], Mapping):
-        return {name: _mean([value[name] for value in values]) for name in values[0]}
+        return {name: mean_of([value[name] for value in values]) for name in values[0]}
     return None if any(value is None for value in values) else float(np.mean(values))

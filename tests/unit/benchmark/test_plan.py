@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sightunseen.benchmark.draws import Draw
 from sightunseen.benchmark.plan import Plan, plan_of, read_plan, ready_plans
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods.catalogue import CARDS
@@ -33,8 +34,25 @@ def test_group_names_expand_to_methods() -> None:
     assert {CARDS[entry.name].setting for entry in transductive.methods} == {"transductive"}
 
 
+def test_quick_methods_are_inductive_methods_that_are_fitted_in_seconds() -> None:
+    names = [entry.name for entry in plan_of({**CONTENT, "methods": "quick"}, Path()).methods]
+    assert {"ESZSL", "Foresight"} <= set(names)
+    assert not {"CVC", "Foresight-tran", "Projection"} & set(names)
+
+
+def test_each_seed_of_a_plan_with_seen_classes_is_a_draw() -> None:
+    plan = plan_of({**CONTENT, "seeds": 3, "seen_classes": [8, "all"], "unequal": 20}, Path())
+    jobs = plan.jobs()
+    assert len(jobs) == 2 * 2 * 2 * 3
+    assert len({str(job) for job in jobs}) == len(jobs)
+    assert {job.draw for job in jobs} == {Draw(8, 20), Draw("all", 20)}
+    assert str(jobs[0]) == "CUB res50, 8 seen classes, class sizes 1:20, ESZSL, seed 0"
+    assert {job.draw for job in plan_of({**CONTENT, "seen_classes": [8]}, Path()).jobs()} == {Draw(8, 1.0)}
+    assert {job.draw for job in plan_of(CONTENT, Path()).jobs()} == {None}
+
+
 def test_ablation_methods_are_not_part_of_groups() -> None:
-    for word in ("all", "inductive"):
+    for word in ("all", "inductive", "quick"):
         assert "Projection" not in {entry.name for entry in plan_of({**CONTENT, "methods": word}, Path()).methods}
     assert [entry.name for entry in plan_of({**CONTENT, "methods": "Projection"}, Path()).methods] == ["Projection"]
 
@@ -61,6 +79,14 @@ def test_method_entry_can_set_hyperparameters() -> None:
         ({"seeds": True}, "seeds must be"),
         ({"selection": "test"}, "selection must be one of"),
         ({"folds": 1.5}, "folds must be"),
+        ({"seen_classes": 8}, "seen_classes of the plan must be a list"),
+        ({"seen_classes": []}, "seen_classes of the plan must be a list"),
+        ({"seen_classes": "all"}, "seen_classes of the plan must be a list"),
+        ({"seen_classes": [1]}, "whole numbers from 2 up"),
+        ({"seen_classes": ["most"]}, "whole numbers from 2 up"),
+        ({"seen_classes": [8, 8]}, "must differ"),
+        ({"seen_classes": [8], "unequal": 0.5}, "unequal of the plan must be"),
+        ({"unequal": 20}, "unequal of the plan needs seen_classes"),
         ({"methods": 3}, "must be a name or a list of names"),
         ({"methods": ["ESZSL", 3]}, "must be a name or a list of names"),
         ({"selection": 3}, "must be a name or a list of names"),
@@ -86,12 +112,26 @@ def test_invalid_toml_and_missing_file_are_errors(tmp_path: Path) -> None:
         read_plan(tmp_path / "no-such-plan.toml")
 
 
-@pytest.mark.parametrize("name", ["foresight", "paper-tables", "two-cores"])
+@pytest.mark.parametrize("name", ["foresight", "paper-tables", "robustness", "two-cores"])
 def test_packaged_plans_can_be_read(name: str) -> None:
     assert ready_plans()[name]
     assert isinstance(read_plan(name, "xlsa17/data"), Plan)
     with pytest.raises(SettingsError, match="--data"):
         read_plan(name)
+
+
+def test_robustness_plan_draws_splits_of_four_data_sets() -> None:
+    plan = read_plan("robustness", "shared")
+    assert [entry.path for entry in plan.data] == [
+        "shared/xlsa17/data/CUB",
+        "shared/xlsa17/data/AWA1",
+        "shared/cub-images",
+        "shared/grocery-images",
+    ]
+    assert plan.draws == tuple(Draw(seen, 20) for seen in (8, 12, 20, 40, "all"))
+    assert plan.seeds == 20
+    with pytest.raises(SettingsError, match="cub-images"):
+        read_plan("robustness")
 
 
 @pytest.mark.parametrize("name", ["paper-tables", "two-cores"])

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightunseen.benchmark.jobs import base_identity_of, carry_out, identity_of, record_as_dict
+from sightunseen.benchmark.draws import draw_split
+from sightunseen.benchmark.jobs import base_identity_of, carry_out, data_of, identity_of, record_as_dict
 from sightunseen.benchmark.plan import Plan, plan_of
 from sightunseen.benchmark.runner import run_plan
-from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Store
+from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Store, job_id
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods import ESZSL, ZeroShotClassifier
@@ -111,6 +112,52 @@ def test_identity_depends_on_everything_that_changes_the_result(plan: Callable[.
     assert len(set(identities)) == len(identities)
     named = plan({**FAST, "label": "another name"}).jobs()[0]
     assert identity_of(named) == identity_of(job)
+
+
+def test_identity_has_the_draw_and_nothing_new_without_one(plan: Callable[..., Plan]) -> None:
+    (job,) = plan(FAST).jobs()
+    known = {"data", "method", "setting", "search", "adaptation", "selection", "seed"}
+    assert set(identity_of(job)) == known  # earlier results stay valid
+    drawn = [plan(FAST, seen_classes=[8], unequal=size).jobs()[0] for size in (2, 2.0, 3)]
+    drawn += [plan(FAST, seen_classes=[seen]).jobs()[0] for seen in (9, "all")]
+    found = [identity_of(one) for one in drawn]
+    assert found[0] == found[1]
+    assert len({job_id(one) for one in (identity_of(job), *found)}) == 5
+    assert found[0].keys() - known == {"draw"}
+
+
+def test_methods_have_the_same_draw(plan: Callable[..., Plan]) -> None:
+    jobs = plan(FAST, {"name": "SAE", "search": {}}, seeds=2, seen_classes=[6], unequal=3).jobs()
+    by_seed = [[data_of(job) for job in jobs if job.seed == seed] for seed in (0, 1)]
+    for first, second in by_seed:
+        for name in ("train_rows", "test_seen_rows", "test_unseen_rows"):
+            np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+    assert by_seed[0][0].train_rows.tolist() != by_seed[1][0].train_rows.tolist()
+
+
+def test_job_on_a_draw_records_it_and_fits_the_drawn_classes(plan: Callable[..., Plan], small_world: ZeroShotDataset) -> None:
+    (job,) = plan(FAST, seen_classes=[6], unequal=3).jobs()
+    record = carry_out(job)
+    assert record.data["classes"] == {"seen": 6, "unseen": 5}
+    assert record.data["options"].items() >= {"seen_classes": "6", "draw": "0", "unequal": "3"}.items()
+    drawn, model = draw_split(small_world, 6, 0, 3), ESZSL()
+    (choice,) = choose_on_validation([model], drawn, FAST["search"], seed=0)
+    model.set_params(**choice.parameters).fit(drawn.train.X, drawn.train.y, drawn.classes)
+    summary = evaluate(model, drawn).summary()
+    assert {name: record.results[name] for name in summary} == summary
+
+
+def test_draws_resume_and_impossible_ones_are_skipped(plan: Callable[..., Plan], tmp_path: Path) -> None:
+    store, printed = Store(tmp_path / "results"), list[str]()
+    assert run_plan(plan(FAST, seen_classes=[6, 15], unequal=3), store, tell=printed.append) == {DONE: 1, FAILED: 0, SKIPPED: 1}
+    assert printed[0].startswith("skipped: all jobs on world, 15 seen classes, class sizes 1:3: 15 seen classes leave 1 of")
+    assert printed[1].startswith("[1/1] world, 6 seen classes, class sizes 1:3, ESZSL, seed 0: T1")
+    printed.clear()
+    more = plan(FAST, seen_classes=[6, "all"], unequal=3, seeds=2)
+    assert run_plan(more, store, tell=printed.append) == {DONE: 4, FAILED: 0, SKIPPED: 0}
+    assert printed[0].startswith("1 of 4 jobs were finished in an earlier run")
+    draws = [outcome.draw for outcome in store.outcomes().values() if outcome.state == DONE]
+    assert sorted(str(draw.seen) for draw in draws if draw) == ["6", "6", "all", "all"]
 
 
 def test_job_gives_the_results_of_the_python_api(plan: Callable[..., Plan], small_world: ZeroShotDataset) -> None:
@@ -236,6 +283,7 @@ def test_catalogued_methods_have_estimators() -> None:
         assert issubclass(kind, ZeroShotClassifier)
         if card.setting == "transductive":
             assert issubclass(kind, AdaptableClassifier), name
+        assert card.quick == (kind.quick and card.setting == "inductive" and not card.ablation), name
 
 
 def test_search_spaces_have_hyperparameters_of_their_methods() -> None:

@@ -3,6 +3,7 @@
 import re
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -175,6 +176,41 @@ def test_a_study_has_a_figure_and_a_table_per_part() -> None:
     assert rows["T1", "linear generator", "validation classes"] == 45.0
     assert rows["H", "linear generator", "validation classes"] == 35.0
     assert_ids_are_unique(page)
+
+
+def drawn(seen: int | str, seed: int, method: str, t1: float) -> Outcome:
+    made = outcome(method, seed, t1, 60.0 - t1, draw={"seen": seen, "unequal": 20.0})
+    return replace(made, identity={**made.identity, "draw": made.shown["draw"]})
+
+
+def test_random_class_splits_have_ranks_and_a_section_per_number_of_seen_classes() -> None:
+    draws = [
+        drawn(seen, seed, method, 20.0 + 5 * k + seed)
+        for seen in (8, 12)
+        for seed in range(3)
+        for k, method in enumerate(("ESZSL", "SAE", "Foresight"))
+    ]
+    page = benchmark_page([*OUTCOMES, *draws], "Robustness")
+    assert [section.title for section in page.sections] == [
+        "Random class splits, class sizes 1:20, inductive",
+        "CUB res50, inductive",
+        "CUB res50, 8 seen classes, class sizes 1:20, inductive",
+        "CUB res50, 12 seen classes, class sizes 1:20, inductive",
+    ]
+    ranks = page.sections[0]
+    assert [block.kind for block in ranks.blocks] == ["figure"] * 3 + ["table"] * 2
+    table = next(block for block in ranks.blocks if isinstance(block, DataTable))
+    assert dict(zip(table.columns["method"], table.columns["rank T1"], strict=True))["Foresight"] == "1.00"
+    assert "published" not in figure(page, "ranking-cub-res50-8").columns["kind"]
+    assert_ids_are_unique(page)
+    assert page.html()
+
+
+def test_draws_are_not_part_of_an_ablation() -> None:
+    made = list(ablation())
+    draws = [replace(one, shown={**one.shown, "draw": {"seen": 8, "unequal": 1.0}}) for one in made]
+    first, second = (benchmark_page(found, "Ablation").sections[0] for found in (made, [*made, *draws]))
+    assert [block.columns for block in first.blocks] == [block.columns for block in second.blocks]  # type: ignore[union-attr]
 
 
 def test_an_ablation_without_finished_jobs_has_the_reasons() -> None:

@@ -1,30 +1,32 @@
 """Foresight: predict class means from class vectors by kernel ridge regression, and classify by Gaussian log densities."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
-from sightunseen.core.errors import DataError, ModelError
+from sightunseen.core.errors import ModelError
 from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.adaptable import AdaptableClassifier
+from sightunseen.methods.base.leave_out import LeaveClassesOut
 from sightunseen.methods.foresight.class_means import ClassMeans
+from sightunseen.methods.foresight.leave_out import left_out_scores
+from sightunseen.methods.foresight.pseudo_labels import class_shares, soft_labels
 from sightunseen.methods.foresight.whitening import Scatter, Whitening, memberships, weighted_means
 from sightunseen.methods.foresight.wide_generator import WideGenerator
 
 GENERATORS = ("wide", "linear")
+LENGTHS = ("predicted", "equal")
 LEAST_NOISE = 1e-9  # keeps the kernel matrix invertible if two classes have the same vector
-BALANCE = 1e-3  # tolerance of the class shares of pseudo-labels, relative to the mean share
 
 
-class Foresight(AdaptableClassifier):
+class Foresight(AdaptableClassifier, LeaveClassesOut):
     """Kernel ridge regression from class vectors to class means, followed by linear discriminant analysis.
 
     The images of a class are modelled as Gaussian around the class mean, with a covariance shared by all classes: the shrunk
@@ -43,17 +45,22 @@ class Foresight(AdaptableClassifier):
 
     Parameters
     ----------
-    shrinkage : float, default=0.5
+    shrinkage : float, default=0.6
         Shrinkage of the within-class covariance towards a multiple of the identity, from 0 to 1.
-    noise : float, default=0.1
+    noise : float, default=0.3
         Ridge penalty of a class with the average number of images; that of other classes is inversely proportional to their
         number of images. The kernel is scaled so that its mean diagonal element is one.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="root"
-        Feature scaling; see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "root+centred"}, default="root+centred"
+        Feature scaling; see :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`. The two views of
+        ``"root+centred"`` are modelled as independent given the class, so their log densities are added.
     semantic_norm : float, "sqrt" or None, default=1.0
         Norm that class vectors are scaled to; ``"sqrt"`` is the square root of their dimension, None leaves them unscaled.
     generator : {"wide", "linear"}, default="wide"
         Kernel of the regression: arc-cosine kernel or dot product.
+    mean_length : {"predicted", "equal"}, default="predicted"
+        Length of the predicted class means in the whitened space: as predicted, or the same for all classes. With equal
+        lengths the classes are ranked by the cosine between image and class mean. The predicted length is unreliable if seen
+        classes are few or unlike the unseen ones.
     seen_penalty : float, default=0.0
         Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
 
@@ -91,18 +98,27 @@ class Foresight(AdaptableClassifier):
     True
     """
 
-    search_space = {"feature_scaling": ("root", "centred"), "shrinkage": (0.1, 0.3, 0.6, 0.9), "noise": (0.1, 0.3)}
+    search_space = {
+        "feature_scaling": ("root", "centred", "root+centred"),
+        "shrinkage": (0.1, 0.3, 0.6, 0.9),
+        "noise": (0.1, 0.3, 1.0),
+        "generator": GENERATORS,
+        "mean_length": LENGTHS,
+    }
     adaptation_space = {"temperature": (1.0, 2.0, 4.0, 8.0)}
+
+    version = 2
 
     whitening_: Whitening | None = None
 
     def __init__(
         self,
-        shrinkage: float = 0.5,
-        noise: float = 0.1,
-        feature_scaling: str = "root",
+        shrinkage: float = 0.6,
+        noise: float = 0.3,
+        feature_scaling: str = "root+centred",
         semantic_norm: float | str | None = 1.0,
         generator: str = "wide",
+        mean_length: str = "predicted",
         seen_penalty: float = 0.0,
     ) -> None:
         self.shrinkage = shrinkage
@@ -110,6 +126,7 @@ class Foresight(AdaptableClassifier):
         self.feature_scaling = feature_scaling
         self.semantic_norm = semantic_norm
         self.generator = generator
+        self.mean_length = mean_length
         self.seen_penalty = seen_penalty
 
     def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
@@ -150,6 +167,26 @@ class Foresight(AdaptableClassifier):
             return self.fit(X, y, classes)
         finally:
             del self._shared_scatter
+
+    def left_out_scores(
+        self,
+        X: Floats,
+        y: Labels,
+        classes: ClassTable,
+        X_test: Floats,
+        left_out: Sequence[Labels],
+        parameters: Sequence[Mapping[str, Any]],
+    ) -> Iterator[tuple[int, int, Doubles]]:
+        """Score images without some of the classes; see :meth:`LeaveClassesOut.left_out_scores`."""
+        models = [clone(self).set_params(**chosen) for chosen in parameters]
+        seen, targets = np.unique(y, return_inverse=True)
+        vectors = {}
+        for model in models:
+            model.check_settings()
+            model._learn_classes(seen, classes)
+            vectors[model.semantic_norm] = model._vectors_of(seen)
+        kept = [np.flatnonzero(~np.isin(seen, block)) for block in left_out]
+        return left_out_scores((X, targets, X_test), vectors, kept, [model.get_params() for model in models])
 
     @property
     def takes_examples(self) -> bool:
@@ -200,6 +237,7 @@ class Foresight(AdaptableClassifier):
         check_number("shrinkage", self.shrinkage, 0, most=1)
         check_number("noise", self.noise, LEAST_NOISE)
         check_choice("generator", self.generator, GENERATORS)
+        check_choice("mean_length", self.mean_length, LENGTHS)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -221,7 +259,7 @@ class Foresight(AdaptableClassifier):
         if temperature is None:
             temperature = 2.0 if self.calibration_ is None else self.temperature_
         check_number("temperature (more than zero)", temperature, np.nextafter(0, 1))
-        shares = _shares(prior, len(unseen))
+        shares = class_shares(prior, len(unseen))
         whitening, means, counts = self._seen_means(X_seen, y_seen)
         images, vectors, usual = whitening(X), self._vectors_of(unseen), counts.mean()  # images: (m, d)
         penalty = usual * (self.noise if noise is None else noise)
@@ -243,16 +281,18 @@ class Foresight(AdaptableClassifier):
         known: dict[str, Scatter] = getattr(self, "_shared_scatter", {})
         if self.feature_scaling not in known:
             targets = np.searchsorted(self.seen_classes_, y)
-            known[self.feature_scaling] = Scatter.of(X, targets, len(self.seen_classes_))
+            known[self.feature_scaling] = Scatter.of(X, targets, len(self.seen_classes_), self.scaling_.views)
         scatter = known[self.feature_scaling]
-        whitening = Whitening.of(scatter.covariance, self.shrinkage)
+        whitening = Whitening.of(scatter.covariances, self.shrinkage)
         return whitening, whitening(scatter.means), scatter.counts
 
     def _regression(self, known: ClassMeans) -> WideGenerator:
         """Regress means (t, d) on class vectors (t, a); the ridge penalties are the inverse weights."""
         centre = self._vectors_of(self.seen_classes_).mean(axis=0)
-        vectors = self._vectors_of(known.labels)
-        return WideGenerator.solved(vectors, known.means, 1 / known.weights, centre, self.generator == "linear")
+        vectors, seen = self._vectors_of(known.labels), np.isin(known.labels, self.seen_classes_)
+        length = np.sqrt(np.square(known.means[seen]).sum(axis=1).mean()) if self.mean_length == "equal" else 0.0
+        linear = self.generator == "linear"
+        return WideGenerator.solved(vectors, known.means, 1 / known.weights, centre, linear, float(length))
 
     def _with_examples(self, known: ClassMeans) -> ClassMeans:
         """Join class means and the means of examples.
@@ -305,7 +345,7 @@ class Foresight(AdaptableClassifier):
         self.whitening_ = None
         if "whitening.root" not in arrays:  # a folder of an earlier version
             return
-        self.whitening_ = Whitening.unpacked(arrays["whitening.root"], self.n_features_in_)
+        self.whitening_ = Whitening.unpacked(arrays["whitening.root"], self.n_features_in_, self.scaling_.views)
         self.class_means_, self.examples_ = (
             ClassMeans(
                 self.table_.labels[arrays[f"{name}.rows"]],
@@ -314,51 +354,3 @@ class Foresight(AdaptableClassifier):
             )
             for name in ("class_means", "examples")
         )
-
-
-def soft_labels(scores: Doubles, shares: Doubles | None = None) -> Doubles:
-    """Compute soft pseudo-labels: the softmax of the scores, optionally with given class shares.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (m, u)
-        Scores of the unseen classes, divided by the temperature.
-    shares : ndarray of shape (u,), default=None
-        Mean of the pseudo-labels of each class. It is enforced by one additive constant per class, found by minimising a
-        convex function. None: unconstrained.
-
-    Returns
-    -------
-    ndarray of shape (m, u)
-        Pseudo-labels; every row sums to one.
-
-    Examples
-    --------
-    >>> soft_labels(np.zeros((2, 2)), np.array([0.75, 0.25])).round(2)
-    array([[0.75, 0.25],
-           [0.75, 0.25]])
-    """
-    if shares is None:
-        return np.asarray(softmax(scores, axis=1))
-
-    def surplus(shift: Doubles) -> tuple[float, Doubles]:
-        """Convex function of the shift whose gradient is the difference between actual and given shares."""
-        totals = logsumexp(scores + shift, axis=1)
-        labels = np.exp(scores + shift - totals[:, None])
-        return totals.mean() - shares @ shift, labels.mean(axis=0) - shares
-
-    precision = BALANCE / len(shares)
-    best = minimize(surplus, np.zeros(len(shares)), jac=True, method="L-BFGS-B", options={"gtol": precision, "ftol": 0})
-    return np.asarray(softmax(scores + best.x, axis=1))
-
-
-def _shares(prior: ArrayLike | str | None, n_classes: int) -> Doubles | None:
-    if prior is None:
-        return None
-    shares = np.ones(n_classes) if isinstance(prior, str) and prior == "uniform" else np.asarray(prior)
-    valid = shares.shape == (n_classes,) and shares.dtype.kind in "fiu" and (shares >= 0).all()
-    if not (valid and 0 < shares.sum() < np.inf):
-        raise DataError(
-            f"prior must be 'uniform' or {n_classes} non-negative numbers, one share for each class adapted to; got {prior!r}."
-        )
-    return np.asarray(shares / shares.sum(), dtype=np.float64)

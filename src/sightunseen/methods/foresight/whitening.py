@@ -1,5 +1,6 @@
 """Statistics of linear discriminant analysis: class means, within-class covariance and the whitening it defines."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,73 +46,81 @@ class Scatter:
 
     Parameters
     ----------
-    means : ndarray of shape (s, d)
+    means : ndarray of shape (s, v * d)
         Class means.
     counts : ndarray of shape (s,)
         Number of images of each class.
-    covariance : ndarray of shape (d, d)
-        Within-class covariance.
+    covariances : tuple of v ndarrays of shape (d, d)
+        Within-class covariance of each view of the features; views are taken as independent of each other.
     """
 
     means: Doubles
     counts: Doubles
-    covariance: Doubles
+    covariances: tuple[Doubles, ...]
 
     @classmethod
-    def of(cls, X: Floats, targets: NDArray[Any], n_classes: int) -> "Scatter":
-        """Compute the statistics of features (n, d) with class indices (n,)."""
+    def of(cls, X: Floats, targets: NDArray[Any], n_classes: int, views: int = 1) -> "Scatter":
+        """Compute the statistics of features (n, views * d) with class indices (n,)."""
         means, counts = weighted_means(X, memberships(targets, n_classes))
         around = X - means.astype(np.float32)[targets]
-        covariance = (around.T @ around).astype(np.float64)
-        covariance /= len(X)
-        return cls(means, counts, covariance)
+        products = [(view.T @ view).astype(np.float64) for view in np.split(around, views, axis=1)]
+        return cls(means, counts, tuple(product / len(X) for product in products))
+
+
+def shrunk_root(covariance: Doubles, shrinkage: float, size: int | None = None) -> Doubles:
+    """Cholesky factor of twice a shrunk covariance.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (d, d)
+        Within-class covariance.
+    shrinkage : float
+        Shrinkage towards the identity times the mean variance, from 0 to 1. It regularises the estimate, which is noisy if
+        there are not many more images than features.
+    size : int, default=None
+        Number of features that the mean variance is taken over, if the covariance is that of fewer coordinates which contain
+        all of the variance. None: d.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        Lower triangular matrix.
+    """
+    size = len(covariance) if size is None else size
+    spread = float(np.trace(covariance)) / size
+    shrunk = covariance * (1 - shrinkage)
+    # A small multiple of the identity keeps the covariance positive definite if a feature is constant or every class has a
+    # single image.
+    least = float(np.finfo(np.float32).eps) * size * (spread or 1.0)
+    shrunk[np.diag_indices_from(shrunk)] += max(shrinkage * spread, least)
+    return np.asarray(np.sqrt(2) * linalg.cholesky(shrunk, lower=True))
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """Linear map after which the within-class covariance is half the identity.
+    """Linear map after which the within-class covariance of each view is half the identity.
 
     There the squared distance between an image and a class mean is minus the Gaussian log density, up to a constant.
 
     Parameters
     ----------
-    root : ndarray of shape (d, d)
-        Lower triangular matrix with ``root @ root.T`` equal to twice the covariance.
+    roots : tuple of v ndarrays of shape (d, d)
+        For each view the lower triangular matrix with ``root @ root.T`` equal to twice the covariance.
     """
 
-    root: Doubles
+    roots: tuple[Doubles, ...]
 
     @classmethod
-    def of(cls, covariance: Doubles, shrinkage: float) -> "Whitening":
-        """Compute the whitening of a within-class covariance.
-
-        Parameters
-        ----------
-        covariance : ndarray of shape (d, d)
-            Within-class covariance.
-        shrinkage : float
-            Shrinkage towards the identity times the mean variance, from 0 to 1. It regularises the estimate, which is noisy
-            if there are not many more images than features.
-
-        Returns
-        -------
-        Whitening
-            The whitening.
-        """
-        spread = float(np.trace(covariance)) / len(covariance)
-        shrunk = covariance * (1 - shrinkage)
-        # A small multiple of the identity keeps the covariance positive definite if a feature is constant or every class has
-        # a single image.
-        least = float(np.finfo(np.float32).eps) * len(covariance) * (spread or 1.0)
-        shrunk[np.diag_indices_from(shrunk)] += max(shrinkage * spread, least)
-        return cls(np.sqrt(2) * linalg.cholesky(shrunk, lower=True))
+    def of(cls, covariances: Sequence[Doubles], shrinkage: float) -> "Whitening":
+        """Compute the whitening of the within-class covariances of all views; see :func:`shrunk_root`."""
+        return cls(tuple(shrunk_root(covariance, shrinkage) for covariance in covariances))
 
     def __deepcopy__(self, memo: Any) -> "Whitening":
         return self  # never modified
 
     def __call__(self, X: NDArray[Any]) -> Doubles:
-        """Whiten features of shape (n, d)."""
-        return np.asarray(linalg.solve_triangular(self.root, X.T, lower=True).T)
+        """Whiten features of shape (n, v * d)."""
+        return self._solved(X, transposed=False)
 
     def onto(self, points: Doubles) -> tuple[Floats, Doubles]:
         """Compute the orthogonal projection onto the span of whitened points, such as class means.
@@ -121,27 +130,35 @@ class Whitening:
 
         Parameters
         ----------
-        points : ndarray of shape (s, d)
+        points : ndarray of shape (s, v * d)
             Whitened points.
 
         Returns
         -------
-        projection : ndarray of shape (r, d)
+        projection : ndarray of shape (r, v * d)
             Map from features to coordinates in the span.
-        basis : ndarray of shape (r, d)
+        basis : ndarray of shape (r, v * d)
             Map from whitened features to coordinates in the span: an orthonormal basis.
         """
-        basis = np.asarray(linalg.qr(points.T, mode="economic")[0].T, dtype=np.float64)  # (r, d)
-        projection = linalg.solve_triangular(self.root, basis.T, lower=True, trans="T").T
-        return np.asarray(projection, dtype=np.float32), basis
+        basis = np.asarray(linalg.qr(points.T, mode="economic")[0].T, dtype=np.float64)  # (r, v * d)
+        return np.asarray(self._solved(basis, transposed=True), dtype=np.float32), basis
 
     def packed(self) -> Floats:
-        """Return the lower triangle, row by row, in single precision, for saving."""
-        return np.asarray(self.root[np.tri(len(self.root), dtype=bool)], dtype=np.float32)
+        """Return the lower triangles of all views, row by row, in single precision, for saving."""
+        triangles = [root[np.tri(len(root), dtype=bool)] for root in self.roots]
+        return np.concatenate(triangles, dtype=np.float32)
 
     @classmethod
-    def unpacked(cls, triangle: Floats, size: int) -> "Whitening":
+    def unpacked(cls, packed: Floats, size: int, views: int) -> "Whitening":
         """Restore a whitening of d = ``size`` features from the result of :meth:`packed`."""
-        root = np.zeros((size, size))
-        root[np.tri(size, dtype=bool)] = triangle
-        return cls(root)
+        roots = []
+        for triangle in np.split(packed, views):
+            root = np.zeros((size, size))
+            root[np.tri(size, dtype=bool)] = triangle
+            roots.append(root)
+        return cls(tuple(roots))
+
+    def _solved(self, X: NDArray[Any], transposed: bool) -> Doubles:
+        """Solve ``root z = x``, or ``root' z = x``, for every row x and view."""
+        parts = zip(self.roots, np.split(X, len(self.roots), axis=1), strict=True)
+        return np.hstack([linalg.solve_triangular(root, part.T, int(transposed), lower=True).T for root, part in parts])

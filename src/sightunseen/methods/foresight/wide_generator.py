@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from sightunseen.core.arrays import Doubles
+from sightunseen.core.linear import SMALLEST_LENGTH
 
 
 def wide_kernel(one: Doubles, other: Doubles) -> Doubles:
@@ -64,6 +65,8 @@ class WideGenerator:
         Dual coefficients.
     linear : bool, default=False
         Whether the kernel is the dot product instead of the arc-cosine kernel.
+    length : float, default=0.0
+        If positive, every predicted target is scaled to this Euclidean length.
     """
 
     centre: Doubles
@@ -71,10 +74,17 @@ class WideGenerator:
     unit: float
     weights: Doubles
     linear: bool = False
+    length: float = 0.0
 
     @classmethod
     def solved(
-        cls, vectors: Doubles, targets: Doubles, noise: Doubles, centre: Doubles | None = None, linear: bool = False
+        cls,
+        vectors: Doubles,
+        targets: Doubles,
+        noise: Doubles,
+        centre: Doubles | None = None,
+        linear: bool = False,
+        length: float = 0.0,
     ) -> "WideGenerator":
         """Fit the regression in closed form.
 
@@ -90,6 +100,8 @@ class WideGenerator:
             Centre of the class vectors; None: their mean.
         linear : bool, default=False
             Use the dot product as kernel: ordinary ridge regression.
+        length : float, default=0.0
+            If positive, scale every predicted target to this length.
 
         Returns
         -------
@@ -107,8 +119,8 @@ class WideGenerator:
         centred = vectors - centre
         unit = float(np.sqrt(np.square(centred).sum(axis=1).mean())) or 1.0
         anchors = centred / unit
-        ridge = _kernel(linear)(anchors, anchors) + np.diag(noise)
-        return cls(centre, anchors, unit, linalg.solve(ridge, targets.astype(np.float64), assume_a="pos"), linear)
+        ridge = kernel_of(linear)(anchors, anchors) + np.diag(noise)
+        return cls(centre, anchors, unit, linalg.solve(ridge, targets.astype(np.float64), assume_a="pos"), linear, length)
 
     def followed_by(self, layer: Doubles) -> "WideGenerator":
         """Compose with a linear map of shape (m, k) of the targets."""
@@ -130,16 +142,19 @@ class WideGenerator:
         float
             Variance per output of a class vector v with k(v, v) = 1.
         """
-        inverse = linalg.inv(_kernel(self.linear)(self.anchors, self.anchors) + np.diag(noise))
+        inverse = linalg.inv(kernel_of(self.linear)(self.anchors, self.anchors) + np.diag(noise))
         return float(np.mean(np.square(self.weights) / np.diag(inverse)[:, None]))
 
     def similarities(self, vectors: Doubles) -> Doubles:
         """Compute the kernel (c, s) between class vectors (c, a) and the anchors."""
-        return _kernel(self.linear)((vectors.astype(np.float64) - self.centre) / self.unit, self.anchors)
+        return kernel_of(self.linear)((vectors.astype(np.float64) - self.centre) / self.unit, self.anchors)
 
     def __call__(self, vectors: Doubles) -> Doubles:
         """Predict the targets (c, k) of class vectors (c, a)."""
-        return np.asarray(self.similarities(vectors) @ self.weights)
+        targets = np.asarray(self.similarities(vectors) @ self.weights)
+        if not self.length:
+            return targets
+        return np.asarray(self.length * targets / np.maximum(np.linalg.norm(targets, axis=1, keepdims=True), SMALLEST_LENGTH))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fitted arrays by name, for saving."""
@@ -149,8 +164,10 @@ class WideGenerator:
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "WideGenerator":
         """Restore a regression from the result of :meth:`arrays`."""
         centre, anchors, unit, weights = (arrays[f"generator.{name}"] for name in ("centre", "anchors", "unit", "weights"))
-        return cls(centre, anchors, float(unit), weights, bool(arrays.get("generator.linear", False)))
+        linear, length = (arrays.get(f"generator.{name}", 0) for name in ("linear", "length"))
+        return cls(centre, anchors, float(unit), weights, bool(linear), float(length))
 
 
-def _kernel(linear: bool) -> Callable[[Doubles, Doubles], Doubles]:
+def kernel_of(linear: bool) -> Callable[[Doubles, Doubles], Doubles]:
+    """Return the dot product or the arc-cosine kernel."""
     return (lambda one, other: one @ other.T) if linear else wide_kernel

@@ -1,0 +1,156 @@
+"""Selection on many class folds for methods that leave classes out in closed form."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sightunseen.core.arrays import Doubles
+from sightunseen.core.calibration import Calibration, calibrate
+from sightunseen.core.class_table import Labels
+from sightunseen.core.dataset import Split, ZeroShotDataset
+from sightunseen.core.errors import DataError
+from sightunseen.core.metrics import harmonic_mean, per_class_accuracy, seen_unseen_curve
+from sightunseen.core.randomness import derive_seed
+from sightunseen.methods import LeaveClassesOut
+from sightunseen.selection.choice import Choice, Grid, combinations
+from sightunseen.selection.folds import NO_HELD_OUT_IMAGES
+from sightunseen.selection.search import mean_of
+
+ENOUGH_CLASSES = 200  # left-out classes in all folds together, within these numbers of folds:
+FEWEST_FOLDS, MOST_FOLDS = 8, 40
+IMAGE_SPLITS = 2  # statistics of the training images are computed for each; the folds take turns
+MOST_IMAGES = 2000  # held-out images to score; of every class at most an equal share, but at least 5
+CALIBRATED_FOLDS = 8  # folds that temperature and rejection threshold are fitted to
+
+
+def choose_left_out(
+    model: LeaveClassesOut, data: ZeroShotDataset, grid: Grid, n_folds: int | None = None, seed: int = 0
+) -> Choice:
+    """Choose hyperparameters, seen penalty and calibration by T1 + H on many random class folds.
+
+    Each fold leaves out as large a share of the seen classes as the unseen classes are of all classes. T1 and H together are
+    steadier than H alone if classes are few.
+
+    Parameters
+    ----------
+    model : LeaveClassesOut
+        An unfitted model.
+    data : ZeroShotDataset
+        The data; test images are not used.
+    grid : mapping of str to sequence
+        The values to choose among.
+    n_folds : int, default=None
+        Number of class folds. None: as many as leave out 200 classes in total, but 8 to 40.
+    seed : int, default=0
+        Seed of the folds and of the held-out images.
+
+    Returns
+    -------
+    Choice
+        The choice, with its report.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than 4 seen classes, or if every class has a single image.
+
+    Examples
+    --------
+    >>> from sightunseen.data.synthetic_features import World, make_world
+    >>> from sightunseen.methods import Foresight
+    >>> choice = choose_left_out(Foresight(), make_world(World()), {"noise": [0.1, 1.0]}, n_folds=4)
+    >>> sorted(choice.parameters)
+    ['noise', 'seen_penalty']
+    """
+    if n_folds is None:
+        size = len(data.drawn_classes(0, seed))
+        n_folds = int(np.clip(-(-ENOUGH_CLASSES // size), FEWEST_FOLDS, MOST_FOLDS))
+    left_out = [data.drawn_classes(k, seed) for k in range(n_folds)]
+    parameters = combinations(grid)
+    measured: list[list[dict[str, Any]]] = [[] for _ in parameters]
+    for c, scored in _scored(model, data, left_out, parameters, seed):
+        measured[c].append(scored.measured())
+    if not measured[0]:
+        raise DataError(NO_HELD_OUT_IMAGES)
+    tried: list[dict[str, Any]] = []
+    for settings, folds in zip(parameters, measured, strict=True):
+        point = {**mean_of(folds), "H_of_folds": [fold["H_at_best_penalty"] for fold in folds]}
+        tried.append({"settings": settings, "points": [point]})
+    best = max(tried, key=lambda entry: criterion(entry["points"][0]))
+    point = best["points"][0]
+    few = _scored(model, data, left_out[:CALIBRATED_FOLDS], [best["settings"]], seed)
+    calibration = mean_of([vars(scored.calibrated(point["best_penalty"])) for _, scored in few])
+    report = {
+        "by": "T1 + H on validation classes",
+        "folds": [{"training_classes": len(data.seen) - len(block), "validation_classes": len(block)} for block in left_out],
+        "tried": tried,
+        "chosen": {**best["settings"], "seen_penalty": point["best_penalty"]},
+        "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
+        "calibration": calibration,
+    }
+    return Choice(best["settings"], point["best_penalty"], None, report, Calibration(**calibration))
+
+
+def criterion(point: Mapping[str, Any]) -> float:
+    """T1 + H of one entry of the points of a tried combination."""
+    return float(point["T1"] + point["H_at_best_penalty"])
+
+
+class _Scored:
+    """Scores of held-out images in one fold."""
+
+    def __init__(self, scores: Doubles, truth: Labels, candidates: Labels, unseen: Labels) -> None:
+        self.scores, self.truth, self.candidates, self.unseen = scores, truth, candidates, unseen
+        self.column_unseen, self.image_unseen = np.isin(candidates, unseen), np.isin(truth, unseen)
+
+    def measured(self) -> dict[str, Any]:
+        """T1, AUSUC, and the seen penalty with the best H, in percent."""
+        among_unseen = self.scores[np.ix_(self.image_unseen, self.column_unseen)].argmax(axis=1)
+        predicted = self.candidates[self.column_unseen][among_unseen]
+        curve = seen_unseen_curve(self.scores, self.truth, self.candidates, self.candidates[~self.column_unseen])
+        penalty = curve.best_bonus()
+        return {
+            "T1": 100 * per_class_accuracy(self.truth[self.image_unseen], predicted),
+            "AUSUC": 100 * curve.area,
+            "best_penalty": penalty,
+            "H_at_best_penalty": 100 * harmonic_mean(*curve.at(penalty)),
+        }
+
+    def calibrated(self, seen_penalty: float) -> Calibration:
+        """Temperature and rejection threshold at a seen penalty."""
+        scores = self.scores - seen_penalty * ~self.column_unseen
+        return calibrate(scores, self.truth, self.candidates, self.unseen)
+
+
+def _scored(
+    model: LeaveClassesOut,
+    data: ZeroShotDataset,
+    left_out: Sequence[Labels],
+    parameters: Sequence[Mapping[str, Any]],
+    seed: int,
+) -> Iterator[tuple[int, _Scored]]:
+    """Scores of every combination on every fold that has images of left-out and of kept classes."""
+    classes = data.classes.only(data.seen)
+    for part in range(min(IMAGE_SPLITS, len(left_out))):
+        train, held = data.held_out_images(data.seen, derive_seed(seed, "left-out images", part))
+        held = _capped(held, max(5, MOST_IMAGES // len(data.seen)))
+        blocks = [block for block in left_out[part::IMAGE_SPLITS] if _both(held, block)]
+        if not blocks:
+            continue
+        for c, k, scores in model.left_out_scores(train.X, train.y, classes, held.X, blocks, parameters):
+            yield c, _Scored(scores, held.y, data.seen, blocks[k])
+
+
+def _both(held: Split, block: Labels) -> bool:
+    """Whether there are images of left-out and of kept classes."""
+    inside = np.isin(held.y, block)
+    return bool(inside.any() and not inside.all())
+
+
+def _capped(images: Split, most: int) -> Split:
+    """At most ``most`` images of each class."""
+    order = np.argsort(images.y, kind="stable")
+    starts = np.searchsorted(images.y[order], images.y[order])  # where the class of each image begins
+    return replace(images, rows=images.rows[np.sort(order[np.arange(len(order)) - starts < most])])
