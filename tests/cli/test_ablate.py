@@ -48,16 +48,16 @@ def test_ablation_of_foresight(run: Run, desk: Path) -> None:
     study = f"ablate data --of Foresight --out study --seeds 1 --jobs 2 --format csv {QUICK}"
     code, out, err = run(study)
     assert code == 0, err
-    assert "36 done, 0 failed" in err
+    assert "45 done, 0 failed" in err
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert len(rows) == 20 + 6 + 12
+    assert len(rows) == 24 + 7 + 16
     found = {row["variant"]: row for row in rows}
-    assert len(found) == 36  # Foresight is in all three tables
+    assert len(found) == 45  # Foresight is in all three tables
     assert all(row["seeds"] == "1" and float(row["T1 val."]) > 0 and float(row["H test"]) >= 0 for row in rows)
     assert len({(row["T1 val."], row["H val."], row["H test"]) for row in rows}) > 10  # variants differ
     again = run(study)
     assert again[1] == out
-    assert "36 of 36 jobs were finished in an earlier run" in again[2]
+    assert "45 of 45 jobs were finished in an earlier run" in again[2]
     assert run("report study --out study.html")[0] == 0
     assert "Study of Foresight on data" in Path("study.html").read_text(encoding="utf-8")
 

@@ -123,7 +123,8 @@ def test_record_of_an_honest_run(run: Run, desk: Path) -> None:
     found = record("new")
     assert (found["kind"], found["method"], found["protocol"], found["seed"]) == ("train", "Foresight", "honest", 3)
     chosen = found["selection"]["chosen"]
-    assert chosen.keys() == {"feature_scaling", "shrinkage", "seen_penalty"}  # not the hyperparameter that was given
+    searched = {"feature_scaling", "shrinkage", "generator", "mean_length"}  # not the hyperparameter that was given
+    assert chosen.keys() == {*searched, "seen_penalty"}
     assert {**found["settings"], **chosen, "noise": 0.2} == found["settings"]
     assert set(found["data"]["fingerprints"].values()) == {sha256("data/features.npz"), sha256("data/classes.csv")}
     assert found["data"]["images"] == {"train": 192, "test_seen": 48, "test_unseen": 80}

@@ -14,7 +14,8 @@ from sightunseen.methods.catalogue import CARDS
 WHOLE, ADAPTED = "Foresight", "Foresight-tran"
 NEGLIGIBLE_NOISE = 1e-6  # the regression interpolates the class means
 NOISES = {"noise": (0.03, 0.1, 0.3, 1.0)}  # linear variants need less noise than Foresight's search space offers
-SCALINGS, SHRINKAGES = ("root", "centred"), (0.1, 0.3, 0.6, 0.9)  # the search space of Foresight
+SHRINKAGES = (0.1, 0.3, 0.6, 0.9)  # of Foresight's search space
+SCALINGS = ("none", "unit", "standard", "centred", "root", "root+centred")
 
 
 def _variant(label: str, search: Mapping[str, Sequence[Any]] | None = None, **settings: Any) -> MethodEntry:
@@ -34,10 +35,13 @@ def _simpler(label: str, *whitening: float, **settings: Any) -> MethodEntry:
 
 INGREDIENTS = (
     MethodEntry(WHOLE),
-    *(_variant(f"features: {kind}", feature_scaling=kind) for kind in ("none", "unit", "standard", "centred", "root")),
+    *(_variant(f"features: {kind}", feature_scaling=kind) for kind in SCALINGS),
     _variant("no whitening", shrinkage=1.0),
     *(_variant(f"shrinkage {value:g}", shrinkage=value) for value in SHRINKAGES),
-    _variant("linear generator", {"feature_scaling": SCALINGS, "shrinkage": SHRINKAGES, **NOISES}, generator="linear"),
+    _variant("linear generator", generator="linear"),
+    _variant("arc-cosine kernel", generator="wide"),
+    _variant("predicted mean lengths", mean_length="predicted"),
+    _variant("equal mean lengths", mean_length="equal"),
     _variant("no noise", noise=NEGLIGIBLE_NOISE),
     *(_variant(f"noise {value:g}", noise=value) for value in (0.1, 0.3, 1.0, 10.0)),
     _variant("class vectors not normalised", semantic_norm=None),
@@ -49,30 +53,34 @@ STEPS = (
     _simpler("+ L2 normalisation and centring", feature_scaling="centred", generator="linear"),
     _simpler("+ signed square root", feature_scaling="root", generator="linear"),
     _simpler("+ whitening", *SHRINKAGES, feature_scaling="root", generator="linear"),
-    _simpler("+ arc-cosine kernel", *SHRINKAGES, feature_scaling="root"),
+    _simpler("+ arc-cosine kernel", *SHRINKAGES, feature_scaling="root", generator="wide"),
+    _simpler("+ second view without square root", *SHRINKAGES, feature_scaling="root+centred", generator="wide"),
     MethodEntry(WHOLE),
 )
 TRANSDUCTION = (
     MethodEntry(WHOLE),
     MethodEntry(ADAPTED),
     *(_adapted(f"rounds {count}", rounds=count) for count in (1, 3, 20)),
-    *(_adapted(f"temperature {value:g}", temperature=value) for value in (1.0, 2.0, 4.0, 8.0)),
+    *(_adapted(f"temperature {value:g}", temperature=value) for value in (1.0, 2.0, 4.0, 8.0, 16.0)),
+    *(_adapted(f"trust {value:g}", trust=value) for value in (0.3, 1.0)),
+    _adapted("means of the unlabelled images only", trust=1 / NEGLIGIBLE_NOISE),
     _adapted("prior uniform", prior="uniform"),
-    _adapted("means of the unlabelled images only", noise=NEGLIGIBLE_NOISE),
+    _adapted("images of any class", images_of="all"),
     MethodEntry("CVC-tran-GXE"),
 )
 PARTS: Mapping[str, tuple[Sequence[MethodEntry], str]] = {
     "one ingredient at a time": (
         INGREDIENTS,
-        "Foresight selects feature scaling (root, centred), shrinkage and noise; each variant fixes what it names.",
+        "Foresight selects feature scaling (root, centred, root+centred), shrinkage, noise, kernel and mean length; each "
+        "variant fixes what it names.",
     ),
     "from ridge regression to Foresight": (
         STEPS,
-        "Each row adds to the row above it. The last row also selects between feature scaling root and centred.",
+        "Each row adds to the row above it. The last row also selects feature scaling, kernel and mean length.",
     ),
     "adapted to unlabelled images": (
         TRANSDUCTION,
-        "Foresight-tran has 10 rounds and selects the temperature; the first row is not adapted.",
+        "Foresight-tran has 10 rounds and selects temperature and trust; the first row is not adapted.",
     ),
 }
 NUMBERS = {"T1_validation": "T1 val.", "H_validation": "H val.", "T1": "T1 test", "H": "H test", "H_plain": "H plain"}

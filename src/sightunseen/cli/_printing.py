@@ -74,6 +74,28 @@ def print_results(title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
     print(definitions(DEFINITIONS))
 
 
+def print_methods(record: RunRecord) -> None:
+    """Print the comparison of methods, if the method was chosen automatically, and the reason for the choice.
+
+    Parameters
+    ----------
+    record : RunRecord
+        Record of the run.
+    """
+    comparison = record.selection.get("methods")
+    if comparison is None:
+        return
+    from sightunseen.selection.auto import columns_of
+
+    columns = columns_of(comparison)
+    title = f"Methods on {comparison['folds']} class folds of the seen classes, percent"
+    print_table(title, list(columns), zip(*columns.values(), strict=True))
+    for name, reason in comparison["left_out"].items():
+        print(f"note: {name} was left out: {reason}")
+    by_seed = f" The method was chosen with seed {record.seed} for all seeds." if record.seeds else ""
+    print(comparison["why"] + by_seed)
+
+
 def print_choice(record: RunRecord, verbose: bool = False) -> None:
     """Print the selected hyperparameters in one sentence.
 
@@ -86,7 +108,7 @@ def print_choice(record: RunRecord, verbose: bool = False) -> None:
     """
     folds = record.selection.get("folds", [])
     if verbose and folds:
-        _print_tried(record.selection["tried"])
+        _print_tried(record.selection)
     chosen = _listed(record.selection.get("chosen", {})).replace("seen_penalty", "seen penalty")
     if folds:
         count = sum(fold["validation_classes"] for fold in folds)
@@ -120,10 +142,12 @@ def print_calibration(calibration: "Calibration | None") -> None:
         )
 
 
-def _print_tried(tried: Sequence[Mapping[str, Any]]) -> None:
-    from sightunseen.selection.choice import best_point
+def _print_tried(selection: Mapping[str, Any]) -> None:
+    from sightunseen.selection.choice import CRITERIA, best_point
 
-    points = sorted(((best_point(entry), entry["settings"]) for entry in tried), key=lambda pair: -pair[0]["H_at_best_penalty"])
+    value = CRITERIA[selection["by"].split(" on ")[0]]
+    points = [(best_point(entry), entry["settings"]) for entry in selection["tried"]]
+    points.sort(key=lambda pair: -value(pair[0]))
     numbers = ("steps", "T1", "H_at_best_penalty", "AUSUC")
     rows = [(_listed(settings), *map(point.get, numbers)) for point, settings in points]
     print_table("Tried on validation classes:", ["hyperparameters", "steps", "T1", "H", "AUSUC"], rows)

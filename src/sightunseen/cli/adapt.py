@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -65,6 +66,8 @@ def _report(model: Any, adapted: Any, data: Any, args: argparse.Namespace) -> No
     record = adapted.record_
     print_choice(record, args.verbose)
     print_calibration(adapted.calibration_)
+    for warning in record.selection.get("warnings", ()):
+        print(f"warning: {warning}", file=sys.stderr)
     _print_last_round(record.history)
     if record.results:
         measured_on = apart(data, args.hold_out, seed_of(model))[1]

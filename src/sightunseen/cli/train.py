@@ -8,7 +8,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightunseen.pipeline import TrainingSpecification
+    from sightunseen.pipeline import AutomaticSpecification, TrainingSpecification
+
+AUTO = "auto"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add_data_arguments(parser)
     add_run_arguments(parser)
-    what = "name listed by sightunseen methods (default: Foresight; CVC with a paper preset or protocol)"
+    what = (
+        "name listed by sightunseen methods, or auto to choose one on class folds (default: Foresight; CVC with a paper preset "
+        "or protocol)"
+    )
     parser.add_argument("--method", metavar="NAME", help=what)
     parser.add_argument("--seed", type=int, default=0, help="random seed of selection and training (default: 0)")
     what = "number of models with consecutive seeds; prints mean ± std, saves the first model (default: 1)"
@@ -35,11 +40,11 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.pipeline import train
 
     workspace = prepare_output(args)
-    specification = _specification(args)
+    specification = _automatic(args) if args.method == AUTO else _specification(args)
     opened = open_to_train(args, preset(args.preset).semantics)
-    method = specification.method
-    identity = {**asdict(specification), "method": method.__name__, "data": opened.data.describe()}
-    with long_work(workspace, identity, issubclass(method, GradientTrainedClassifier)) as hooks:
+    method = getattr(specification, "method", None)  # None: to be chosen among methods without gradient training
+    identity = {**asdict(specification), "method": getattr(method, "__name__", AUTO), "data": opened.data.describe()}
+    with long_work(workspace, identity, method is not None and issubclass(method, GradientTrainedClassifier)) as hooks:
         model = train(specification, opened.data, workspace, opened.findings, hooks)
     model.save(args.out)
     shutil.rmtree(workspace, ignore_errors=True)
@@ -71,6 +76,22 @@ def _specification(args: argparse.Namespace) -> "TrainingSpecification":
     return TrainingSpecification(method=method, parameters=parameters, seed=args.seed, n_seeds=args.seeds, **selecting)
 
 
+def _automatic(args: argparse.Namespace) -> "AutomaticSpecification":
+    """Specify that the method is chosen; raises ``SettingsError`` on options that need a named method."""
+    from sightunseen.cli._arguments import selecting_of
+    from sightunseen.core.errors import SettingsError
+    from sightunseen.pipeline import AutomaticSpecification
+
+    given = "--set" if args.set else f"--preset {args.preset}" if args.preset != "fast" else None
+    if given:
+        raise SettingsError(f"--method auto chooses hyperparameters as well; {given} needs a named method. Give --method NAME.")
+    if args.device == "cuda":
+        print("note: --method auto compares methods that run on the CPU; --device cuda has no effect.", file=sys.stderr)
+    specification = AutomaticSpecification(seed=args.seed, n_seeds=args.seeds, **selecting_of(args))
+    print(f"comparing {', '.join(specification.candidates())} on class folds", file=sys.stderr)
+    return specification
+
+
 def _check_names(name: str, given: dict[str, Any]) -> None:
     """Raise ``SettingsError`` on an unknown hyperparameter, with a hint where it can be set."""
     from sightunseen.core.errors import SettingsError
@@ -89,10 +110,11 @@ def _check_names(name: str, given: dict[str, Any]) -> None:
 
 def _report(model: Any, args: argparse.Namespace) -> None:
     from sightunseen.cli._arguments import shown_data
-    from sightunseen.cli._printing import print_calibration, print_choice, print_results
+    from sightunseen.cli._printing import print_calibration, print_choice, print_methods, print_results
     from sightunseen.methods import AdaptableClassifier
 
     record = model.record_
+    print_methods(record)
     print_choice(record, args.verbose)
     print_calibration(model.calibration_)
     if record.results:

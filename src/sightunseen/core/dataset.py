@@ -300,7 +300,7 @@ class ZeroShotDataset:
         for k in range(len(pairs), n_folds):
             held = self.drawn_classes(k, seed)
             pairs.append((np.setdiff1d(self.seen, held), held))
-        return [self._fold(train, held, derive_seed(seed, "held out", k)) for k, (train, held) in enumerate(pairs)]
+        return [self.class_fold(held, derive_seed(seed, "held out", k), train) for k, (train, held) in enumerate(pairs)]
 
     def _split(self, rows: Rows) -> Split:
         return Split(self.features, self.labels, rows)
@@ -364,11 +364,27 @@ class ZeroShotDataset:
             train.append(mixed[size:])
         return self._split(np.sort(np.concatenate(train))), self._split(np.sort(np.concatenate(held)))
 
-    def _fold(self, train_classes: Labels, held_classes: Labels, seed: int) -> Fold:
-        train, held = self.held_out_images(train_classes, seed)
-        of_held_classes = self.train_rows[np.isin(self.labels[self.train_rows], held_classes)]
-        classes = self.classes.only(np.concatenate([train_classes, held_classes]))
-        return Fold(train, held, self._split(of_held_classes), classes)
+    def class_fold(self, validation: Labels, seed: int = 0, train: Labels | None = None) -> Fold:
+        """Make a class fold.
+
+        Parameters
+        ----------
+        validation : ndarray of labels
+            The validation classes, seen classes of the data set.
+        seed : int, default=0
+            Seed of the held-out images.
+        train : ndarray of labels, default=None
+            The training classes. None: all other seen classes.
+
+        Returns
+        -------
+        Fold
+            The fold.
+        """
+        train = np.setdiff1d(self.seen, validation) if train is None else train
+        images, held = self.held_out_images(train, seed)
+        of_validation = self.train_rows[np.isin(self.labels[self.train_rows], validation)]
+        return Fold(images, held, self._split(of_validation), self.classes.only(np.concatenate([train, validation])))
 
 
 def apart(data: Data, hold_out: float, seed: int = 0) -> tuple[Data, Data]:

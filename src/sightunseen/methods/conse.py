@@ -104,9 +104,22 @@ class CONSE(ArrayStateClassifier):
         DataError
             If features, labels or class vectors cannot be used.
         """
+        return self.fit_sharing({}, X, y, classes)
+
+    def fit_sharing(
+        self,
+        shared: dict[str, Any],
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
+    ) -> Self:
+        """Fit like :meth:`fit`, sharing the regression of each penalty; see :meth:`ZeroShotClassifier.fit_sharing`."""
         X, y = self._begin_fit(X, y, classes)
-        targets = (y[:, None] == self.seen_classes_).astype(np.float32)  # (n, s)
-        self.map_, self.intercepts_ = softmax_regression(X, targets, self.penalty)
+        key = f"{self.feature_scaling}, {self.penalty}"
+        if key not in shared:
+            targets = (y[:, None] == self.seen_classes_).astype(np.float32)  # (n, s)
+            shared[key] = softmax_regression(X, targets, self.penalty)
+        self.map_, self.intercepts_ = shared[key]
         return self
 
     def check_settings(self) -> None:

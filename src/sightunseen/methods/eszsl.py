@@ -11,6 +11,7 @@ from sightunseen.core.checks import check_positive
 from sightunseen.core.class_table import ClassTable
 from sightunseen.methods.shared.bilinear import BilinearClassifier
 from sightunseen.methods.shared.sizes import mean_diagonal
+from sightunseen.methods.shared.span import Span
 
 
 class ESZSL(BilinearClassifier):
@@ -97,14 +98,26 @@ class ESZSL(BilinearClassifier):
         DataError
             If features, labels or class vectors cannot be used.
         """
+        return self.fit_sharing({}, X, y, classes)
+
+    def fit_sharing(
+        self,
+        shared: dict[str, Any],
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
+    ) -> Self:
+        """Fit like :meth:`fit`, sharing the solution for features; see :meth:`ZeroShotClassifier.fit_sharing`."""
         X, y = self._begin_fit(X, y, classes)
         S = self._vectors_of(self.seen_classes_)  # (s, a)
-        Y = np.where(y[:, None] == self.seen_classes_, 1.0, -1.0)  # (n, s)
-        X = X.astype(np.float64)
-        left = _penalised(X.T @ X, self.feature_penalty)  # (d, d)
-        right = _penalised(S.T @ S, self.semantic_penalty)  # (a, a)
-        half = linalg.solve(left, X.T @ Y @ S, assume_a="pos")  # (d, a)
-        self.map_ = linalg.solve(right, half.T, assume_a="pos").T
+        key = f"{self.feature_scaling}, {self.semantic_norm}, {self.feature_penalty}"
+        if key not in shared:
+            Y = np.where(y[:, None] == self.seen_classes_, 1.0, -1.0)  # (n, s)
+            shared[key] = _solved_for_features(X.astype(np.float64), Y, S, self.feature_penalty)
+        right = S.T @ S  # (a, a)
+        right = _penalised(right, self.semantic_penalty * mean_diagonal(right))
+        span, half = shared[key]
+        self.map_ = span.expand(linalg.solve(right, half.T, assume_a="pos").T)
         return self
 
     def check_settings(self) -> None:
@@ -114,7 +127,17 @@ class ESZSL(BilinearClassifier):
             check_positive(name, getattr(self, name))
 
 
+def _solved_for_features(
+    X: NDArray[np.float64], Y: NDArray[np.float64], S: NDArray[np.float64], penalty: float
+) -> tuple[Span, NDArray[np.float64]]:
+    """Compute (X'X + gamma I)^-1 X' Y S in coordinates of the span of the images: the span and an array (r, a)."""
+    span = Span.of(X)
+    square = span.X.T @ span.X  # (r, r)
+    left = _penalised(square, penalty * span.mean_diagonal(square))
+    return span, np.asarray(linalg.solve(left, span.X.T @ Y @ S, assume_a="pos"))
+
+
 def _penalised(square: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
-    """Add the penalty, relative to the mean diagonal, to the diagonal of a square matrix."""
-    square[np.diag_indices_from(square)] += penalty * mean_diagonal(square)
+    """Add a penalty to the diagonal of a square matrix, in place."""
+    square[np.diag_indices_from(square)] += penalty
     return square

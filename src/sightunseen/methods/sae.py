@@ -1,6 +1,7 @@
 """SAE: semantic autoencoder for zero-shot learning (Kodirov, Xiang & Gong, CVPR 2017), in closed form."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.linear import ClassifierMap, Layer
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
 from sightunseen.methods.shared.sizes import mean_diagonal
+from sightunseen.methods.shared.span import Span
 
 SPACES = ("semantic", "feature")
 
@@ -106,14 +108,26 @@ class SAE(ArrayStateClassifier):
         DataError
             If features, labels or class vectors cannot be used.
         """
+        return self.fit_sharing({}, X, y, classes)
+
+    def fit_sharing(
+        self,
+        shared: dict[str, Any],
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
+    ) -> Self:
+        """Fit like :meth:`fit`, sharing eigenvectors between encoder weights; see :meth:`ZeroShotClassifier.fit_sharing`."""
         X, y = self._begin_fit(X, y, classes)
-        vectors = self._vectors_of(self.seen_classes_)  # (s, a)
-        members = (self.seen_classes_[:, None] == y).astype(np.float64)  # (s, n)
-        X = X.astype(np.float64)
-        # The rows of S are equal within a class, so S'S and S'X follow from counts and sums per class.
-        SS = vectors.T @ (members.sum(axis=1)[:, None] * vectors)  # (a, a)
-        SX = vectors.T @ (members @ X)  # (a, d)
-        self.map_ = solve_autoencoder(SS, X.T @ X, SX, self.encoder_weight)
+        key = f"{self.feature_scaling}, {self.semantic_norm}"
+        if key not in shared:
+            vectors = self._vectors_of(self.seen_classes_)  # (s, a)
+            members = (self.seen_classes_[:, None] == y).astype(np.float64)  # (s, n)
+            X = X.astype(np.float64)
+            # The rows of S are equal within a class, so S'S and S'X follow from counts and sums per class.
+            SS = vectors.T @ (members.sum(axis=1)[:, None] * vectors)  # (a, a)
+            shared[key] = SylvesterEquation.of(SS, X, vectors.T @ (members @ X))
+        self.map_ = shared[key].solve(self.encoder_weight)
         return self
 
     def check_settings(self) -> None:
@@ -141,38 +155,65 @@ class SAE(ArrayStateClassifier):
         return lambda X: normalize(X @ encoder) @ described
 
 
-def solve_autoencoder(
-    SS: NDArray[np.float64],
-    XX: NDArray[np.float64],
-    SX: NDArray[np.float64],
-    encoder_weight: float,
-) -> NDArray[np.float64]:
-    """Solve Eq. 6.
+@dataclass(frozen=True)
+class SylvesterEquation:
+    """Eq. 6 in the eigenbases of S'S and X'X, where each entry of the solution is one division.
 
-    Both coefficient matrices are symmetric, so that in their eigenbases each entry is one division. Entries whose divisor is
-    zero are undetermined and set to zero.
+    Eigenvectors of X'X that are orthogonal to all images may be left out: the right-hand side of the equation, and so the
+    solution, is zero there.
 
     Parameters
     ----------
-    SS : ndarray of shape (a, a)
-        S'S.
-    XX : ndarray of shape (d, d)
-        X'X.
     SX : ndarray of shape (a, d)
         S'X.
-    encoder_weight : float
-        Lambda, as for :class:`SAE`.
-
-    Returns
-    -------
-    ndarray of shape (a, d)
-        W.
+    semantic_values : ndarray of shape (a,)
+        Eigenvalues of S'S.
+    semantic_axes : ndarray of shape (a, a)
+        Eigenvectors of S'S.
+    semantic_size : float
+        Mean diagonal of S'S.
+    feature_values : ndarray of shape (r,)
+        Eigenvalues of X'X, at least all that are not zero.
+    feature_axes : ndarray of shape (d, r)
+        Their eigenvectors.
+    feature_size : float
+        Mean diagonal of X'X.
     """
-    weight = encoder_weight * mean_diagonal(SS) / mean_diagonal(XX)
-    semantic_values, semantic_axes = linalg.eigh(SS)
-    feature_values, feature_axes = linalg.eigh(XX)
-    divisors = semantic_values[:, None] + weight * feature_values  # (a, d)
-    kept = divisors > divisors.max() * np.finfo(np.float64).eps * len(XX)
-    turned = (1 + weight) * semantic_axes.T @ SX @ feature_axes
-    solved = np.divide(turned, divisors, out=np.zeros_like(turned), where=kept)
-    return np.asarray(semantic_axes @ solved @ feature_axes.T)
+
+    SX: NDArray[np.float64]
+    semantic_values: NDArray[np.float64]
+    semantic_axes: NDArray[np.float64]
+    semantic_size: float
+    feature_values: NDArray[np.float64]
+    feature_axes: NDArray[np.float64]
+    feature_size: float
+
+    @classmethod
+    def of(cls, SS: NDArray[np.float64], X: NDArray[np.float64], SX: NDArray[np.float64]) -> Self:
+        """Decompose S'S (a, a) and X'X of images X (n, d), for S'X (a, d)."""
+        span = Span.of(X)
+        XX = span.X.T @ span.X  # (r, r)
+        values, axes = linalg.eigh(XX)
+        return cls(SX, *linalg.eigh(SS), mean_diagonal(SS), values, span.expand(axes), span.mean_diagonal(XX))
+
+    def solve(self, encoder_weight: float) -> NDArray[np.float64]:
+        """Solve the equation.
+
+        Entries whose divisor is zero are undetermined and set to zero.
+
+        Parameters
+        ----------
+        encoder_weight : float
+            Lambda, as for :class:`SAE`.
+
+        Returns
+        -------
+        ndarray of shape (a, d)
+            W.
+        """
+        weight = encoder_weight * self.semantic_size / self.feature_size
+        divisors = self.semantic_values[:, None] + weight * self.feature_values  # (a, r)
+        kept = divisors > divisors.max() * np.finfo(np.float64).eps * self.SX.shape[1]
+        turned = (1 + weight) * self.semantic_axes.T @ self.SX @ self.feature_axes
+        solved = np.divide(turned, divisors, out=np.zeros_like(turned), where=kept)
+        return np.asarray(self.semantic_axes @ solved @ self.feature_axes.T)

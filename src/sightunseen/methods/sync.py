@@ -13,7 +13,8 @@ from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_positive
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
-from sightunseen.methods.shared.sizes import mean_between, mean_diagonal
+from sightunseen.methods.shared.sizes import mean_between
+from sightunseen.methods.shared.span import Span
 
 LOSSES = ("one-versus-other", "crammer-singer", "structured")
 TEMPERATURE = 0.1  # of the smooth maximum, for margins of mean 1
@@ -118,21 +119,28 @@ class SYNC(ArrayStateClassifier):
         DataError
             If features, labels or class vectors cannot be used.
         """
+        return self.fit_sharing({}, X, y, classes)
+
+    def fit_sharing(
+        self,
+        shared: dict[str, Any],
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
+    ) -> Self:
+        """Fit like :meth:`fit`, sharing classifiers between widths; see :meth:`ZeroShotClassifier.fit_sharing`."""
         X, y = self._begin_fit(X, y, classes)
         vectors = self._vectors_of(self.seen_classes_)
         distances = cdist(vectors, vectors, "sqeuclidean")  # (s, s)
         mean = mean_between(distances)
-        targets = np.searchsorted(self.seen_classes_, y)
-        if self.loss == "one-versus-other":
-            loss = one_versus_other(targets, len(vectors))
-        else:
-            # Margins have mean 1, so that ``penalty`` has the same meaning for all losses and units of distance.
-            loss = best_wrong_class(targets, distances / mean if self.loss == "structured" else 1.0 - np.eye(len(vectors)))
         self.phantom_vectors_, self.squared_width_ = vectors, np.float64(self.width * mean)
         # With one phantom per seen class, w = S v is a change of variables: solve for w, then for v. The rows of a wide
         # softmax are nearly dependent; the pseudo-inverse drops those directions.
-        classifiers = learned_classifiers(X, loss, len(vectors), self.penalty)  # (s, d)
-        self.phantom_classifiers_ = linalg.pinv(self._mixtures(vectors)) @ classifiers
+        key = f"{self.feature_scaling}, {self.semantic_norm}, {self.loss}, {self.penalty}"
+        if key not in shared:
+            loss = self._loss(np.searchsorted(self.seen_classes_, y), distances / mean)
+            shared[key] = learned_classifiers(X, loss, len(vectors), self.penalty)  # (s, d)
+        self.phantom_classifiers_ = linalg.pinv(self._mixtures(vectors)) @ shared[key]
         return self
 
     def check_settings(self) -> None:
@@ -141,6 +149,13 @@ class SYNC(ArrayStateClassifier):
         check_choice("loss", self.loss, LOSSES)
         for name in ("penalty", "width"):
             check_positive(name, getattr(self, name))
+
+    def _loss(self, targets: NDArray[Any], distances: NDArray[np.float64]) -> Loss:
+        """Choose the loss for class indices (n,) and distances between classes (s, s) of mean 1."""
+        if self.loss == "one-versus-other":
+            return one_versus_other(targets, len(distances))
+        # Margins have mean 1, so that ``penalty`` has the same meaning for all losses and units of distance.
+        return best_wrong_class(targets, distances if self.loss == "structured" else 1.0 - np.eye(len(distances)))
 
     def _mixtures(self, vectors: Vectors) -> NDArray[np.float64]:
         """Compute the shares (c, r) of the phantom classes for class vectors (c, a)."""
@@ -225,26 +240,28 @@ def learned_classifiers(X: Floats, loss: Loss, n_classes: int, penalty: float) -
     ndarray of shape (s, d)
         Classifiers.
     """
-    n, d = X.shape
-    square = (X.T @ X).astype(np.float64) / n  # (d, d)
-    strength = penalty * mean_diagonal(square)
+    span = Span.of(X)
+    X, (n, r) = span.X, span.X.shape
+    square = (X.T @ X).astype(np.float64) / n  # (r, r)
+    strength = penalty * span.mean_diagonal(square)
     # Preconditioning: in coordinates u = L'w with LL' = X'X / n + lambda / 2 I, L-BFGS needs few iterations.
-    square[np.diag_indices(d)] += strength / 2
-    inverse = linalg.solve_triangular(linalg.cholesky(square, lower=True), np.eye(d), lower=True).astype(X.dtype)  # L^-1
-    Z = X @ inverse.T  # (n, d)
-    ridge = np.float64(strength) * (inverse @ inverse.T)  # (d, d) in double precision; the penalty is u' ridge u / 2
+    square[np.diag_indices(r)] += strength / 2
+    inverse = linalg.solve_triangular(linalg.cholesky(square, lower=True), np.eye(r), lower=True).astype(X.dtype)  # L^-1
+    Z = X @ inverse.T  # (n, r)
+    ridge = np.float64(strength) * (inverse @ inverse.T)  # (r, r) in double precision; the penalty is u' ridge u / 2
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        u = flat.reshape(d, n_classes).astype(X.dtype)
+        u = flat.reshape(r, n_classes).astype(X.dtype)
         value, gradient = loss(Z @ u)
         penalised = ridge @ u
         return value + float(np.vdot(u, penalised)) / 2, (Z.T @ gradient + penalised).astype(np.float64).ravel()
 
     found = optimize.minimize(
         objective,
-        np.zeros(d * n_classes),
+        np.zeros(r * n_classes),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": MOST_ITERATIONS, "ftol": TOLERANCE, "gtol": 0.0},
     )
-    return np.asarray(found.x.reshape(d, n_classes).T @ inverse, dtype=np.float64)
+    classifiers = found.x.reshape(r, n_classes).T @ inverse  # (s, r)
+    return np.asarray(span.expand(classifiers.T).T, dtype=np.float64)

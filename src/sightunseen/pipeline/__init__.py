@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from sightunseen.pipeline.run import adapt as adapt
     from sightunseen.pipeline.run import train as train
     from sightunseen.pipeline.specification import AdaptationSpecification as AdaptationSpecification
+    from sightunseen.pipeline.specification import AutomaticSpecification as AutomaticSpecification
     from sightunseen.pipeline.specification import TrainingSpecification as TrainingSpecification
 
 _HOMES = {
     "AdaptationSpecification": "specification",
+    "AutomaticSpecification": "specification",
     "TrainingSpecification": "specification",
     "adapt": "run",
     "open_for_model": "data",

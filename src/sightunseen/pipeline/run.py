@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.records import RunRecord
 from sightunseen.data.doctor import Finding, notable
 from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, ZeroShotClassifier
-from sightunseen.pipeline.specification import AdaptationSpecification, TrainingSpecification
+from sightunseen.pipeline.specification import AdaptationSpecification, AutomaticSpecification, TrainingSpecification
+from sightunseen.selection.auto import choose_method
 from sightunseen.selection.choice import NO_SELECTION, Choice
 from sightunseen.selection.evaluation import evaluate
 from sightunseen.selection.on_test import adapt_best_on_test, fit_best_on_test
@@ -26,7 +27,7 @@ FINAL_STAGE = "training on all seen classes"
 
 
 def train(
-    specification: TrainingSpecification,
+    specification: TrainingSpecification | AutomaticSpecification,
     data: ZeroShotDataset,
     workspace: Path,
     findings: Iterable[Finding] = (),
@@ -37,8 +38,9 @@ def train(
 
     Parameters
     ----------
-    specification : TrainingSpecification
-        Method, hyperparameters and selection.
+    specification : TrainingSpecification or AutomaticSpecification
+        Method, hyperparameters and selection; or that the method is chosen as well, by
+        :func:`~sightunseen.selection.auto.choose_method`.
     data : ZeroShotDataset
         Data that passed the split doctor.
     workspace : Path
@@ -70,6 +72,8 @@ def train(
     >>> model.record_.protocol, model.record_.selection["by"]
     ('honest', 'H on validation classes')
     """
+    if isinstance(specification, AutomaticSpecification):
+        return _train_chosen_method(specification, data, workspace, findings, hooks)
     specification.check_data(data)
     started = time.monotonic()
     models = specification.estimators()
@@ -99,6 +103,24 @@ def train(
         engine=getattr(model, "engine_", ""),
         wall_seconds=round(time.monotonic() - started, 1),
     )
+    return model
+
+
+def _train_chosen_method(
+    specification: AutomaticSpecification,
+    data: ZeroShotDataset,
+    workspace: Path,
+    findings: Iterable[Finding],
+    hooks: Sequence[Hook],
+) -> ZeroShotClassifier:
+    """Choose a method and train with it; the record has the comparison as ``selection["methods"]``."""
+    started = time.monotonic()
+    found = choose_method(specification.candidates(), data, specification.folds, specification.seed)
+    chosen = found.choice if specification.n_seeds == 1 else None  # every seed has hyperparameters of its own
+    model = train(specification.using(found.name), data, workspace, findings, hooks, chosen)
+    assert model.record_ is not None
+    selection = {**model.record_.selection, "methods": found.report}
+    model.record_ = replace(model.record_, selection=selection, wall_seconds=round(time.monotonic() - started, 1))
     return model
 
 
@@ -174,6 +196,7 @@ def adapt(
             hold_out = 0.5 if unlabelled is not None else specification.hold_out
             choice = choose_adaptation_on_validation(model, data, fixed, grid, specification.folds, seed, hooks, hold_out)
         adapted = model.adapt(images, data.unseen, **options, **fixed, **choice.settings)
+    warned = [*choice.report.get("warnings", ()), *_doubts(adapted)]
     if choice.seen_penalty is not None:
         adapted.set_params(seen_penalty=choice.seen_penalty)
     adapted.calibration_ = choice.calibration
@@ -186,7 +209,7 @@ def adapt(
         seed=(adapted.adaptation_ or {}).get("seed", seed),
         protocol="paper" if "paper" in (specification.protocol, parent and parent.protocol) else "honest",
         data=data.describe(),
-        selection=choice.report,
+        selection={**choice.report, **({"warnings": warned} if warned else {})},
         findings=notable(findings),
         results=results_on_test(adapted, measured_on),
         history=tuple(getattr(adapted, "history_", ())),
@@ -195,6 +218,18 @@ def adapt(
         wall_seconds=round(time.monotonic() - started, 1),
     )
     return adapted
+
+
+def _doubts(adapted: AdaptableClassifier) -> list[str]:
+    """Name pairs of classes that the adapted model may have exchanged, if the method knows them."""
+    pairs = getattr(adapted, "ambiguous_pairs_", [])
+    if not pairs:
+        return []
+    named = ", ".join(f"{one} and {other}" for one, other in pairs[:5]) + (" and others" if len(pairs) > 5 else "")
+    return [
+        f"the class vectors hardly tell {named} apart, so the adapted model may have exchanged them. Add attributes or words "
+        "that distinguish them, or a few labelled images (sightunseen classes add --photos)."
+    ]
 
 
 def results_on_test(model: ZeroShotClassifier, data: ZeroShotDataset) -> dict[str, float | None]:

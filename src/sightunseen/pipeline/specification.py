@@ -7,7 +7,8 @@ from typing import Any
 from sightunseen.core.checks import check_choice, check_whole
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
-from sightunseen.methods import AdaptableClassifier, ZeroShotClassifier
+from sightunseen.methods import METHODS, AdaptableClassifier, ZeroShotClassifier
+from sightunseen.methods.catalogue import CARDS
 from sightunseen.selection.choice import Grid, combinations, search_space
 
 PROTOCOLS = ("honest", "paper")
@@ -141,6 +142,73 @@ class TrainingSpecification(Selecting):
             for k, estimator in enumerate(estimators):
                 estimator.set_params(seed=self.seed + k)
         return estimators
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutomaticSpecification(Selecting):
+    """Training with a method that is itself chosen on class folds, among the inductive methods that are fitted in seconds.
+
+    Parameters
+    ----------
+    seed : int, default=0
+        Seed of the comparison, and of the training with the chosen method.
+    n_seeds : int, default=1
+        Number of models. The method is chosen once, with the first seed; its hyperparameters are chosen for each seed.
+    folds : int, default=None
+        Number of class folds on which the hyperparameters of each method are chosen. None: the default of the method.
+    search, select, protocol
+        Have to stay at their defaults: each method has its own search space, and nothing is chosen on test images.
+
+    Raises
+    ------
+    SettingsError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> sorted(AutomaticSpecification(seed=3).candidates())
+    ['CONSE', 'DAP', 'ESZSL', 'Foresight', 'GFZSL', 'SAE', 'SYNC']
+    """
+
+    seed: int = 0
+    n_seeds: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("seed", self.seed, 0)
+        check_whole("n_seeds", self.n_seeds, 1)
+        if self.protocol != "honest" or self.select != "validation" or self.search:
+            given = "protocol paper" if self.protocol != "honest" else "a search space" if self.search else "--select none"
+            raise SettingsError(
+                "a method is chosen automatically on validation classes, over its own search space; "
+                f"{given} needs a named method. Give --method NAME."
+            )
+
+    def candidates(self) -> dict[str, ZeroShotClassifier]:
+        """Make an unfitted estimator of each method to choose among.
+
+        Returns
+        -------
+        dict of str to ZeroShotClassifier
+            The estimators by name, with the first seed.
+        """
+        return {name: self.using(name).estimators()[0] for name, card in CARDS.items() if card.quick}
+
+    def using(self, name: str) -> TrainingSpecification:
+        """Specify the training with one of the methods.
+
+        Parameters
+        ----------
+        name : str
+            Name in the catalogue.
+
+        Returns
+        -------
+        TrainingSpecification
+            The same seeds and folds, with this method.
+        """
+        method = METHODS[CARDS[name].estimator]
+        return TrainingSpecification(method=method, seed=self.seed, n_seeds=self.n_seeds, folds=self.folds)
 
 
 @dataclass(frozen=True, kw_only=True)

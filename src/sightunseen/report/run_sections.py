@@ -10,6 +10,7 @@ from sightunseen.methods import ZeroShotClassifier
 from sightunseen.report.curve_figures import self_training_figure, training_figure
 from sightunseen.report.figures import DEFINITIONS, columns_of
 from sightunseen.report.page import Block, DataTable, Note, Section, Verbatim
+from sightunseen.selection import auto
 
 PROTOCOLS = {
     "honest": "Hyperparameters were selected on validation classes (protocol honest); test images were not used for selection.",
@@ -92,6 +93,7 @@ def training_section(model: ZeroShotClassifier, reruns: Reruns) -> Section:
     record = model.record_
     trained = record if record is None or record.parent is None else RunRecord(**record.parent)
     if trained is not None:
+        blocks += _methods(trained.selection)
         blocks += _selection(trained.selection)
     if reruns.training is not None:
         caption = (
@@ -129,6 +131,26 @@ def record_section(model: ZeroShotClassifier) -> Section:
     return Section("record", "Run record", blocks)
 
 
+def _methods(selection: Mapping[str, Any]) -> list[Block]:
+    """Comparison of methods, if the method was chosen automatically."""
+    comparison = selection.get("methods")
+    if comparison is None:
+        return []
+    left_out = "".join(f" {name} was left out: {reason}" for name, reason in comparison["left_out"].items())
+    columns = {
+        name: ["" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value) for value in values]
+        for name, values in auto.columns_of(comparison).items()
+    }
+    caption = (
+        f"Means over {comparison['folds']} class folds of the seen classes in percent, with standard errors (s.e.); test "
+        "images were not used. Each method has its own selected hyperparameters, and H is at its best seen-class bias."
+    )
+    return [
+        Note(comparison["why"] + left_out, WARN if left_out else PASS),
+        DataTable("methods", "Methods compared on validation classes", caption, columns),
+    ]
+
+
 def _selection(selection: Mapping[str, Any]) -> list[Block]:
     """Validation curve of the selected hyperparameters, and a table of all that were tried."""
     tried = selection.get("tried", ())
@@ -152,9 +174,10 @@ def _selection(selection: Mapping[str, Any]) -> list[Block]:
             "selected": ["yes" if entry is best else "" for entry in tried],
             **{name.replace("_", " "): [f"{top[name]:.1f}" for top in tops] for name in metrics if name in tops[0]},
         }
+        by = selection.get("by", "H").split(" on ")[0]
         caption = (
-            "Results on validation classes in percent; test images were not used. Hyperparameters are selected by H at best "
-            "penalty, that is, H with the seen-class bias (calibrated stacking) that maximises it."
+            f"Results on validation classes in percent; test images were not used. Hyperparameters are selected by {by} at "
+            "best penalty, that is, H with the seen-class bias (calibrated stacking) that maximises it."
         )
         blocks.append(DataTable("tried", "Hyperparameters tried on validation classes", caption, columns))
     return blocks

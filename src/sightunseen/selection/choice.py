@@ -1,6 +1,6 @@
 """Search spaces, and the result of a selection."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +9,10 @@ from sklearn.model_selection import ParameterGrid
 from sightunseen.core.calibration import Calibration
 
 Grid = Mapping[str, Sequence[Any]]  # hyperparameter -> the values to choose among
+CRITERIA: dict[str, Callable[[Mapping[str, Any]], float]] = {  # of a point; larger is better
+    "H": lambda point: point["H_at_best_penalty"],
+    "T1 + H": lambda point: point["T1"] + point["H_at_best_penalty"],
+}
 Tried = list[dict[str, Any]]  # per combination: its ``settings``, and the ``points`` of training at which it was evaluated
 
 

@@ -2,14 +2,20 @@
 
 from typing import Any
 
+import numpy as np
+
+from sightunseen.core.class_table import Labels
 from sightunseen.core.dataset import Fold, ZeroShotDataset
 from sightunseen.core.errors import DataError
+from sightunseen.core.linear import SMALLEST_LENGTH
+from sightunseen.core.randomness import as_generator, derive_seed
 
 NO_HELD_OUT_IMAGES = (
     "choosing on validation classes holds out a fifth of each seen class's images, but every class has a single "
     "image. Add images, or train with fixed hyperparameters (--select none)."
 )
 ENOUGH_CLASSES, MOST_FOLDS = 50, 5  # validation classes in all folds together, and folds
+FEWEST_REHEARSALS, MOST_REHEARSALS = 2, 10
 
 
 def class_folds(estimator: Any, data: ZeroShotDataset, n_folds: int | None = None, seed: int = 0) -> list[Fold]:
@@ -52,3 +58,74 @@ def class_folds(estimator: Any, data: ZeroShotDataset, n_folds: int | None = Non
     if not all(len(fold.test_seen) for fold in folds):
         raise DataError(NO_HELD_OUT_IMAGES)
     return folds
+
+
+def rehearsal_folds(data: ZeroShotDataset, n_folds: int | None = None, seed: int = 0) -> list[Fold]:
+    """Draw class folds on which an adaptation is rehearsed; twins are the validation classes of every second one.
+
+    Twins are pairs of classes with similar class vectors, which an adaptation confuses most easily. Among the few classes of a
+    random fold they are rarer than among the unseen classes of a data set.
+
+    Parameters
+    ----------
+    data : ZeroShotDataset
+        The data.
+    n_folds : int, default=None
+        Number of folds. None: as many as give 50 validation classes in total, but 2 to 10.
+    seed : int, default=0
+        Seed of the drawn classes and of the held-out images.
+
+    Returns
+    -------
+    list of Fold
+        The folds.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than 4 seen classes, or if every class has a single image.
+    """
+    size = len(data.drawn_classes(0, seed))
+    if n_folds is None:
+        n_folds = int(np.clip(-(-ENOUGH_CLASSES // size), FEWEST_REHEARSALS, MOST_REHEARSALS))
+    folds = []
+    for k in range(n_folds):
+        drawn = twins(data, size, derive_seed(seed, "twins", k)) if k % 2 else data.drawn_classes(k, seed)
+        folds.append(data.class_fold(drawn, derive_seed(seed, "rehearsal images", k)))
+    if not all(len(fold.test_seen) for fold in folds):
+        raise DataError(NO_HELD_OUT_IMAGES)
+    return folds
+
+
+def twins(data: ZeroShotDataset, size: int, seed: int = 0) -> Labels:
+    """Draw seen classes at random, each with the one that is most similar to it.
+
+    Parameters
+    ----------
+    data : ZeroShotDataset
+        The data.
+    size : int
+        Number of classes.
+    seed : int, default=0
+        Seed of the draw.
+
+    Returns
+    -------
+    ndarray of labels
+        Sorted.
+    """
+    vectors = data.classes.vectors_of(data.seen)
+    centred = vectors - vectors.mean(axis=0)
+    centred = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), SMALLEST_LENGTH)
+    similarity = centred @ centred.T
+    np.fill_diagonal(similarity, -np.inf)
+    chosen: list[int] = []
+    for k in as_generator(seed).permutation(len(vectors)).tolist():
+        if k not in chosen:
+            similarity[:, k] = -np.inf
+            twin = int(similarity[k].argmax())
+            similarity[:, twin] = -np.inf
+            chosen += [k, twin]
+        if len(chosen) >= size:
+            break
+    return np.sort(data.seen[chosen[:size]])

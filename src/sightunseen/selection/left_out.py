@@ -14,12 +14,12 @@ from sightunseen.core.errors import DataError
 from sightunseen.core.metrics import harmonic_mean, per_class_accuracy, seen_unseen_curve
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods import LeaveClassesOut
-from sightunseen.selection.choice import Choice, Grid, combinations
+from sightunseen.selection.choice import CRITERIA, Choice, Grid, combinations
 from sightunseen.selection.folds import NO_HELD_OUT_IMAGES
 from sightunseen.selection.search import mean_of
 
 ENOUGH_CLASSES = 200  # left-out classes in all folds together, within these numbers of folds:
-FEWEST_FOLDS, MOST_FOLDS = 8, 40
+FEWEST_FOLDS, MOST_FOLDS = 16, 40
 IMAGE_SPLITS = 2  # statistics of the training images are computed for each; the folds take turns
 MOST_IMAGES = 2000  # held-out images to score; of every class at most an equal share, but at least 5
 CALIBRATED_FOLDS = 8  # folds that temperature and rejection threshold are fitted to
@@ -42,7 +42,7 @@ def choose_left_out(
     grid : mapping of str to sequence
         The values to choose among.
     n_folds : int, default=None
-        Number of class folds. None: as many as leave out 200 classes in total, but 8 to 40.
+        Number of class folds. None: as many as leave out 200 classes in total, but 16 to 40.
     seed : int, default=0
         Seed of the folds and of the held-out images.
 
@@ -67,35 +67,34 @@ def choose_left_out(
     if n_folds is None:
         size = len(data.drawn_classes(0, seed))
         n_folds = int(np.clip(-(-ENOUGH_CLASSES // size), FEWEST_FOLDS, MOST_FOLDS))
-    left_out = [data.drawn_classes(k, seed) for k in range(n_folds)]
+    left_out = {k: data.drawn_classes(k, seed) for k in range(n_folds)}
     parameters = combinations(grid)
-    measured: list[list[dict[str, Any]]] = [[] for _ in parameters]
-    for c, scored in _scored(model, data, left_out, parameters, seed):
-        measured[c].append(scored.measured())
-    if not measured[0]:
+    measured: list[dict[int, dict[str, Any]]] = [{} for _ in parameters]
+    for c, k, scored in _scored(model, data, left_out, parameters, seed):
+        measured[c][k] = scored.measured()
+    used = {k: left_out[k] for k in sorted(measured[0])}
+    if not used:
         raise DataError(NO_HELD_OUT_IMAGES)
     tried: list[dict[str, Any]] = []
-    for settings, folds in zip(parameters, measured, strict=True):
+    for settings, by_fold in zip(parameters, measured, strict=True):
+        folds = [by_fold[k] for k in used]
         point = {**mean_of(folds), "H_of_folds": [fold["H_at_best_penalty"] for fold in folds]}
         tried.append({"settings": settings, "points": [point]})
-    best = max(tried, key=lambda entry: criterion(entry["points"][0]))
+    best = max(tried, key=lambda entry: CRITERIA["T1 + H"](entry["points"][0]))
     point = best["points"][0]
-    few = _scored(model, data, left_out[:CALIBRATED_FOLDS], [best["settings"]], seed)
-    calibration = mean_of([vars(scored.calibrated(point["best_penalty"])) for _, scored in few])
+    few = _scored(model, data, dict(list(used.items())[:CALIBRATED_FOLDS]), [best["settings"]], seed)
+    calibration = mean_of([vars(scored.calibrated(point["best_penalty"])) for _, _, scored in few])
     report = {
         "by": "T1 + H on validation classes",
-        "folds": [{"training_classes": len(data.seen) - len(block), "validation_classes": len(block)} for block in left_out],
+        "folds": [
+            {"training_classes": len(data.seen) - len(block), "validation_classes": len(block)} for block in used.values()
+        ],
         "tried": tried,
         "chosen": {**best["settings"], "seen_penalty": point["best_penalty"]},
         "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
         "calibration": calibration,
     }
     return Choice(best["settings"], point["best_penalty"], None, report, Calibration(**calibration))
-
-
-def criterion(point: Mapping[str, Any]) -> float:
-    """T1 + H of one entry of the points of a tried combination."""
-    return float(point["T1"] + point["H_at_best_penalty"])
 
 
 class _Scored:
@@ -127,20 +126,21 @@ class _Scored:
 def _scored(
     model: LeaveClassesOut,
     data: ZeroShotDataset,
-    left_out: Sequence[Labels],
+    left_out: Mapping[int, Labels],
     parameters: Sequence[Mapping[str, Any]],
     seed: int,
-) -> Iterator[tuple[int, _Scored]]:
-    """Scores of every combination on every fold that has images of left-out and of kept classes."""
+) -> Iterator[tuple[int, int, _Scored]]:
+    """Scores of every combination on every fold that has images of left-out and of kept classes, with their indices."""
     classes = data.classes.only(data.seen)
-    for part in range(min(IMAGE_SPLITS, len(left_out))):
+    for part in range(IMAGE_SPLITS):
         train, held = data.held_out_images(data.seen, derive_seed(seed, "left-out images", part))
         held = _capped(held, max(5, MOST_IMAGES // len(data.seen)))
-        blocks = [block for block in left_out[part::IMAGE_SPLITS] if _both(held, block)]
-        if not blocks:
+        folds = [k for k, block in left_out.items() if k % IMAGE_SPLITS == part and _both(held, block)]
+        if not folds:
             continue
-        for c, k, scores in model.left_out_scores(train.X, train.y, classes, held.X, blocks, parameters):
-            yield c, _Scored(scores, held.y, data.seen, blocks[k])
+        blocks = [left_out[k] for k in folds]
+        for c, j, scores in model.left_out_scores(train.X, train.y, classes, held.X, blocks, parameters):
+            yield c, folds[j], _Scored(scores, held.y, data.seen, blocks[j])
 
 
 def _both(held: Split, block: Labels) -> bool:

@@ -6,11 +6,13 @@ from typing import Any
 from sklearn.base import clone
 
 from sightunseen.core.calibration import Calibration
-from sightunseen.core.dataset import Fold, ZeroShotDataset
+from sightunseen.core.dataset import Fold, ZeroShotDataset, apart
 from sightunseen.methods import AdaptableClassifier, LeaveClassesOut, ZeroShotClassifier
-from sightunseen.selection.choice import Choice, Grid, Tried, best_point
-from sightunseen.selection.folds import class_folds
+from sightunseen.selection.choice import CRITERIA, Choice, Grid, Tried, best_point
+from sightunseen.selection.evaluation import measure
+from sightunseen.selection.folds import class_folds, rehearsal_folds
 from sightunseen.selection.left_out import choose_left_out
+from sightunseen.selection.rehearsal import judge
 from sightunseen.selection.search import fit_chosen, search, search_adaptation
 from sightunseen.training import Hook
 
@@ -78,7 +80,8 @@ def choose_adaptation_on_validation(
     """Choose the hyperparameters of ``adapt`` for a fitted model.
 
     The adaptation is rehearsed on class folds: in each fold a model with the same hyperparameters and number of steps is
-    fitted and adapted to the validation classes, which stand in for unseen classes.
+    fitted and adapted to the validation classes, which stand in for unseen classes. The report compares the results with
+    those before adapting and has ``warnings``; an adaptation that does not help is not made, if the method can do without it.
 
     Parameters
     ----------
@@ -103,16 +106,19 @@ def choose_adaptation_on_validation(
     DataError
         If the data have too few seen classes or images for a fold.
     """
-    folds = class_folds(model, data, n_folds, seed)
+    many = isinstance(model, LeaveClassesOut)
+    folds = rehearsal_folds(data, n_folds, seed) if many else class_folds(model, data, n_folds, seed)
     rehearsed: list[AdaptableClassifier] = [clone(model) for _ in folds]
-    as_long = Choice(stop_after=getattr(model, "n_steps_", None) or None)
+    as_long = Choice(stop_after=getattr(model, "n_steps_", None) or None, calibration=model.calibration_)
     stages = [f"validation, fold {k + 1} of {len(folds)}" for k in range(len(folds))]
     fit_chosen(rehearsed, [as_long] * len(folds), folds, stages, hooks)
-    return best_on_validation(search_adaptation(rehearsed, folds, fixed, grid, hooks, hold_out), folds)
+    before = [measure(one, apart(fold, hold_out)[1]) for one, fold in zip(rehearsed, folds, strict=True)]
+    tried = search_adaptation(rehearsed, folds, fixed, grid, hooks, hold_out)
+    return judge(best_on_validation(tried, folds, "T1 + H" if many else "H"), before, "trust" in model.adaptation_defaults())
 
 
-def best_on_validation(tried: Tried, folds: Sequence[Fold]) -> Choice:
-    """Choose the combination and stopping point with the best H on validation classes, each at its best seen penalty.
+def best_on_validation(tried: Tried, folds: Sequence[Fold], by: str = "H") -> Choice:
+    """Choose the combination and stopping point that are best on validation classes, each at its best seen penalty.
 
     Parameters
     ----------
@@ -120,17 +126,19 @@ def best_on_validation(tried: Tried, folds: Sequence[Fold]) -> Choice:
         What :func:`~sightunseen.selection.search.search` returns for one model.
     folds : sequence of Fold
         The class folds, for the report.
+    by : {"H", "T1 + H"}, default="H"
+        The criterion.
 
     Returns
     -------
     Choice
         The choice, with its report.
     """
-    entry = max(tried, key=lambda entry: best_point(entry)["H_at_best_penalty"])
+    entry = max(tried, key=lambda entry: CRITERIA[by](best_point(entry)))
     settings, point = entry["settings"], best_point(entry)
     steps = {"steps": point["steps"]} if "steps" in point else {}
     report = {
-        "by": "H on validation classes",
+        "by": f"{by} on validation classes",
         "folds": [_sizes(fold) for fold in folds],
         "tried": tried,
         "chosen": {**settings, **steps, "seen_penalty": point["best_penalty"]},

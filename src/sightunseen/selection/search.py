@@ -159,6 +159,9 @@ def search_adaptation(
     runs: list[Callable[[], Run]] = []
     for k, (model, fold) in enumerate(zip(models, folds, strict=True)):
         adapted_to, measured_on = apart(fold, hold_out)
+        images = adapted_to.test_unseen.X
+        if fixed.get("images_of") == "all":  # the rehearsed images belong to all classes, too
+            images = np.concatenate([images, adapted_to.test_seen.X])
         for c, chosen in enumerate(parameters):
             options = {"candidates": fold.unseen, "X_seen": fold.train.X, "y_seen": fold.train.y, **fixed, **chosen}
             if isinstance(model, GradientAdaptableClassifier):
@@ -166,7 +169,7 @@ def search_adaptation(
                 options |= {"hooks": hooks, "stage": stage}
                 runs.append(partial(_adaptation_run, model, adapted_to, measured_on, options, curves[c][k]))
             else:
-                adapted = model.adapt(adapted_to.test_unseen.X, **options)
+                adapted = model.adapt(images, **options)
                 curves[c][k].append(measure(adapted, measured_on))
     train_together(runs)
     return _tried(parameters, curves)
@@ -253,7 +256,11 @@ def _means(curves: Sequence[Curve]) -> Curve:
     for points in zip(*curves, strict=True):
         mean = mean_of(points)
         steps = {"steps": points[0]["steps"]} if "steps" in mean else {}  # stays an integer
-        found.append({**mean, **steps, "H_of_folds": [point["H_at_best_penalty"] for point in points]})
+        of_folds = {
+            "T1_of_folds": [point["T1"] for point in points],
+            "H_of_folds": [point["H_at_best_penalty"] for point in points],
+        }
+        found.append({**mean, **steps, **of_folds})
     return found
 
 

@@ -14,9 +14,10 @@ from sightunseen.core.arrays import Floats
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
-from sightunseen.methods import AdaptableClassifier, ZeroShotClassifier
+from sightunseen.methods import AdaptableClassifier, LeaveClassesOut, ZeroShotClassifier
 from sightunseen.selection.choice import Grid, Tried, best_point, search_space
 from sightunseen.selection.folds import class_folds
+from sightunseen.selection.left_out import choose_left_out
 from sightunseen.selection.on_validation import best_on_validation, choose_adaptation_on_validation
 from sightunseen.selection.pipelines import PipelineMethod
 from sightunseen.selection.search import fit_chosen, search
@@ -31,6 +32,11 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     probabilities and the threshold of open-set rejection are fitted on the same folds. ``sightunseen train`` makes the same
     selection.
 
+    A method that leaves classes out in closed form, such as Foresight, is not fitted once per fold. Its hyperparameters are
+    selected by T1 + H on many folds, where T1 is the accuracy among the validation classes alone; see
+    :func:`~sightunseen.selection.left_out.choose_left_out`. At the end of a pipeline, or on folds that are given, it is
+    fitted once per fold like any other method.
+
     Parameters
     ----------
     estimator : ZeroShotClassifier or Pipeline
@@ -38,8 +44,9 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     param_grid : mapping of str to sequence, default=None
         The values to choose among. None: the search space of the method; ``{}``: hyperparameters stay as they are.
     cv : int or iterable of (training labels, validation labels), default=None
-        Number of folds to draw, or the folds themselves. None: one for a gradient-trained method; for any other method as
-        many as give 50 validation classes in total, at most five.
+        Number of folds to draw, or the folds themselves. None: one for a gradient-trained method; for a method that leaves
+        classes out in closed form as many as give 200 validation classes in total, but 8 to 40; for any other method as many
+        as give 50 validation classes in total, at most five.
     refit : bool, default=True
         Whether to fit ``best_estimator_`` on all images.
     seed : int, default=0
@@ -50,7 +57,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     best_params_ : dict
         The chosen values of ``param_grid``.
     best_score_ : float
-        H on validation classes, between 0 and 1.
+        H on validation classes of the chosen combination, between 0 and 1.
     best_index_ : int
         Row of the chosen combination in ``cv_results_``.
     best_estimator_ : ZeroShotClassifier or Pipeline
@@ -119,9 +126,13 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self._data = ZeroShotDataset.from_arrays(X, y, ClassTable.of(classes), validation=pairs)
         self.n_folds_ = n_folds
         model = _as_model(clone(self.estimator))
-        folds = class_folds(model, self._data, n_folds, self.seed)
-        (tried,) = search([model], [folds], search_space(model.search_space, {}, self.param_grid))
-        self.choice_ = best_on_validation(tried, folds)
+        grid = search_space(model.search_space, {}, self.param_grid)
+        if isinstance(model, LeaveClassesOut) and not pairs:
+            self.choice_ = choose_left_out(model, self._data, grid, n_folds, self.seed)
+        else:
+            folds = class_folds(model, self._data, n_folds, self.seed)
+            self.choice_ = best_on_validation(search([model], [folds], grid)[0], folds)
+        tried = self.choice_.report["tried"]
         self.cv_results_ = _results(tried)
         self.best_index_ = [entry["settings"] for entry in tried].index(self.choice_.settings)
         self.best_params_ = dict(self.choice_.settings)

@@ -105,8 +105,17 @@ def test_each_step_from_ridge_regression_changes_one_hyperparameter() -> None:
 
 def test_search_values_are_those_of_foresight() -> None:
     space = Foresight.search_space
-    assert (space["feature_scaling"], space["shrinkage"]) == (SCALINGS, SHRINKAGES)
+    assert space["shrinkage"] == SHRINKAGES
     assert set(space["noise"]) <= set(NOISES["noise"])
+    assert set(space["feature_scaling"]) <= set(SCALINGS)
+    rows, note = PARTS["one ingredient at a time"]
+    fixed = {(name, value) for row in rows if row.name == "Foresight" for name, value in row.settings.items()}
+    assert {(name, value) for name, values in space.items() for value in values} <= fixed  # each value on its own
+    assert f"({', '.join(space['feature_scaling'])})" in note
+    rows, note = PARTS["adapted to unlabelled images"]
+    fixed = {item for row in rows for item in row.adaptation.items()}
+    assert {(name, value) for name, values in Foresight.adaptation_space.items() for value in values} <= fixed
+    assert f"selects {' and '.join(Foresight.adaptation_space)}" in note
 
 
 def test_shared_hyperparameters_apply_to_cvc_variants() -> None:

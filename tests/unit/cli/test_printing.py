@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from sightunseen.cli._printing import print_table
+from sightunseen.cli._printing import print_choice, print_table
+from sightunseen.core.records import RunRecord
 
 FOLDER = "/home/somebody/pictures/of/many/years/and/many/animals/summer"
 ROWS = [(f"{FOLDER}/okapi-{k}.jpg", 1, "an animal with stripes", 99.5, False) for k in range(3)]
@@ -66,3 +67,21 @@ def test_file_names_stay_readable_next_to_long_text(
     as_terminal(monkeypatch, 80)
     print_table("Predictions", ["path", "reasons"], [(ROWS[0][0], "has stripes +0.42; " * 20)], paths="path")
     assert printed(capsys)[3].split()[0].endswith("/okapi-0.jpg")
+
+
+@pytest.mark.parametrize(
+    ("by", "first"), [("H on validation classes", "noise 0.1"), ("T1 + H on validation classes", "noise 1")]
+)
+def test_tried_combinations_are_sorted_by_what_they_are_selected_by(
+    by: str, first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = [(0.1, 50.0, 41.0), (1.0, 60.0, 40.0)]
+    tried = [
+        {"settings": {"noise": noise}, "points": [{"T1": t1, "H_at_best_penalty": h, "AUSUC": 20.0, "best_penalty": 1.0}]}
+        for noise, t1, h in numbers
+    ]
+    selection = {"by": by, "folds": [{"validation_classes": 3}], "tried": tried, "chosen": {"noise": 1.0, "seen_penalty": 1.0}}
+    print_choice(RunRecord("train", "Foresight", {}, 0, "honest", {}, selection=selection), verbose=True)
+    lines = printed(capsys)
+    assert re.match(rf"\s*{first}\s", lines[3])
+    assert lines[-1].startswith("Chosen on 3 validation classes (1 fold): noise 1, seen penalty 1")

@@ -183,6 +183,40 @@ def test_too_few_seen_classes_for_a_fold_raise_an_error(n_seen: int) -> None:
         dataset(n_seen=n_seen).validation_folds()
 
 
+def test_drawn_classes_are_the_validation_classes_of_folds() -> None:
+    data = dataset()
+    for k, fold in enumerate(data.validation_folds(4, seed=5)):
+        drawn = data.drawn_classes(k, seed=5)
+        np.testing.assert_array_equal(drawn, fold.unseen)
+        assert drawn.tolist() == sorted(set(drawn.tolist()) & set(data.seen.tolist()))
+    assert len({tuple(data.drawn_classes(k)) for k in range(20)}) > 10
+    assert set(np.concatenate([data.drawn_classes(k) for k in range(40)])) == set(data.seen)  # each class has its turn
+
+
+def test_drawn_classes_ignore_listed_folds() -> None:
+    seen = dataset().seen
+    listed = dataset(validation=((seen[4:], seen[:4]),))
+    np.testing.assert_array_equal(listed.drawn_classes(0), dataset().drawn_classes(0))
+
+
+@pytest.mark.parametrize(("images", "held"), [(1, 0), (2, 1), (3, 1), (10, 2), (50, 10)])
+def test_held_out_images_are_a_fifth_of_the_training_images_of_some_classes(images: int, held: int) -> None:
+    data = dataset(images=images)
+    classes = data.seen[2:7]
+    train, held_out = data.held_out_images(classes, seed=1)
+    for label in classes:
+        assert (held_out.y == label).sum() == held
+        assert (train.y == label).sum() == images - held
+    together = np.concatenate([train.rows, held_out.rows])
+    assert sorted(together) == [row for row in data.train_rows if data.labels[row] in classes]
+
+
+def test_held_out_images_depend_on_the_seed_alone() -> None:
+    data = dataset()
+    one, again, other = (data.held_out_images(data.seen, seed)[1].rows.tolist() for seed in (0, 0, 1))
+    assert one == again != other
+
+
 @pytest.mark.parametrize("of", ["the test images", "a fold"])
 def test_held_out_unseen_images_are_disjoint_and_other_splits_stay(of: str) -> None:
     data = dataset() if of == "the test images" else dataset().validation_folds()[0]

@@ -40,6 +40,9 @@ LINEAR = {
     "Foresight, linear": Foresight(generator="linear"),
     "Foresight, standard": Foresight(feature_scaling="standard", semantic_norm=None),
     "Foresight, linear generator": Foresight(generator="linear"),
+    "Foresight, root": Foresight(feature_scaling="root"),
+    "Foresight, equal lengths": Foresight(mean_length="equal", seen_penalty=0.5),
+    "Foresight, root, equal lengths": Foresight(feature_scaling="root", mean_length="equal"),
 }
 
 
@@ -138,6 +141,22 @@ def test_signed_square_root_is_taken_before_normalisation() -> None:
     np.testing.assert_allclose(linear.scores([[4, -9, 36], [0, 0, 0]]), [[14 / 7 + 1, 9 / 7 - 2], [1, -2]], rtol=1e-6)
     lone = Linear(linear.labels, weights, bias, False, root=True)
     np.testing.assert_allclose(lone.scores([[4, -9, 36]]), [[14 + 1, 9 - 2]], rtol=1e-6)
+
+
+def test_plain_weights_apply_to_normalised_features_without_the_square_root() -> None:
+    rng = np.random.default_rng(3)
+    weights, plain = rng.normal(size=(2, 3, 4)).astype(np.float32)
+    bias = rng.normal(size=3).astype(np.float32)
+    linear = Linear(np.array(["a", "b", "c"]), weights, bias, True, root=True, plain=plain)
+    X = rng.normal(size=(6, 4))
+    for x, found in zip(X, linear.scores(X), strict=True):
+        roots = [(1 if value > 0 else -1) * abs(value) ** 0.5 for value in x]
+        length, own_length = (sum(value**2 for value in values) ** 0.5 for values in (roots, x))
+        for k in range(3):
+            by_root = sum(weights[k, i] * roots[i] for i in range(4)) / length
+            expected = by_root + sum(plain[k, i] * x[i] for i in range(4)) / own_length + bias[k]
+            assert found[k] == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    np.testing.assert_array_equal(linear.scores(np.zeros((1, 4))), bias[None])
 
 
 def test_scores_of_a_zero_image_are_the_bias() -> None:
@@ -239,6 +258,14 @@ def test_to_linear_of_a_nonlinear_model_raises_an_error(small_world: ZeroShotDat
             model.to_linear()
     with pytest.raises(SettingsError, match="'range' cuts features off"):
         fitted(ESZSL(feature_scaling="range"), small_world).to_linear()
+
+
+@pytest.mark.parametrize("scaling", ["centred", "root"])
+def test_cosine_with_centred_features_is_not_linear(scaling: str, small_world: ZeroShotDataset) -> None:
+    """Features are normalised, centred and normalised again."""
+    model = fitted(SAE(feature_scaling=scaling), small_world)
+    with pytest.raises(SettingsError, match=f"cosine with centred features .*'{scaling}'.* is not linear"):
+        model.to_linear()
 
 
 def test_documentation_lists_every_linear_method() -> None:

@@ -36,6 +36,7 @@ EXPORTABLE = {
     "ESZSL": ESZSL(seen_penalty=0.1),
     "ESZSL, range": ESZSL(feature_scaling="range"),
     "SAE": SAE(),
+    "SAE, root": SAE(feature_scaling="root"),
     "ALE": ALE(**QUICK),
     "DEVISE": DEVISE(feature_scaling="standard", **QUICK),
     "SJE": SJE(feature_scaling="none", semantic_norm=None, **QUICK),
@@ -44,6 +45,11 @@ EXPORTABLE = {
     "Foresight, linear": Foresight(generator="linear"),
     "Foresight, range": Foresight(feature_scaling="range", semantic_norm="sqrt"),
     "Foresight, linear generator": Foresight(generator="linear"),
+    "Foresight, root": Foresight(feature_scaling="root"),
+    "Foresight, equal lengths": Foresight(mean_length="equal", seen_penalty=0.5),
+    "Foresight, centred, equal lengths": Foresight(feature_scaling="centred", mean_length="equal"),
+    "Foresight, root, equal lengths": Foresight(feature_scaling="root", mean_length="equal"),
+    "Foresight, standard, equal lengths": Foresight(feature_scaling="standard", mean_length="equal", generator="linear"),
 }
 
 Outputs = dict[str, np.ndarray]
@@ -132,7 +138,7 @@ def test_adapted_model_uses_learned_classifiers_of_seen_classes(small_world: Zer
         run(path, X, vectors, [len(small_world.seen)] * len(labels))
 
 
-@pytest.mark.parametrize("scaling", ["root", "centred"])
+@pytest.mark.parametrize("scaling", ["root", "centred", "root+centred"])
 def test_adapted_and_calibrated_foresight(scaling: str, small_world: ZeroShotDataset, tmp_path: Path) -> None:
     adapted = fitted(Foresight(feature_scaling=scaling), small_world).adapt(small_world.test_unseen.X)
     adapted.set_params(seen_penalty=2.0)

@@ -1,5 +1,7 @@
 """CONSE: softmax regression compared with scikit-learn, convex combination compared with explicit loops."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -49,3 +51,22 @@ def test_seen_images_are_described_by_their_own_class(small_world: ZeroShotDatas
 def test_invalid_hyperparameter_is_named(name: str, value: object, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         CONSE(**{name: value}).fit(small_world.train.X, small_world.train.y, small_world.classes)
+
+
+def test_fewer_images_than_features_match_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    X, y, penalty = 5 + rng.standard_normal((16, 50)), np.arange(16) % 4, 0.2
+    weights, intercepts = softmax_regression(X, np.eye(4)[y], penalty, tolerance=1e-15)
+    C = 1 / (penalty * X.var(axis=0).mean() * len(X))
+    expected = LogisticRegression(C=C, tol=1e-9, solver="newton-cg", max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(weights.T, expected.coef_, atol=1e-6)
+    np.testing.assert_allclose(softmax(X @ weights + intercepts, axis=1), expected.predict_proba(X), atol=1e-6)
+
+
+def test_fit_sharing_equals_fit(small_world: ZeroShotDataset) -> None:
+    shared: dict[str, Any] = {}
+    X, y, classes = small_world.train.X, small_world.train.y, small_world.classes
+    for chosen in ({}, {"n_combined": 2}, {"penalty": 0.3}, {"feature_scaling": "unit"}, {"semantic_norm": None}):
+        together, alone = CONSE(**chosen).fit_sharing(shared, X, y, classes), CONSE(**chosen).fit(X, y, classes)
+        np.testing.assert_array_equal(together.decision_function(X), alone.decision_function(X))
+    assert len(shared) == 3

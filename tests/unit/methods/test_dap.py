@@ -77,3 +77,15 @@ def test_many_attributes_do_not_underflow() -> None:
 def test_invalid_penalty_is_named(small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match="penalty"):
         DAP(penalty=-1).fit(small_world.train.X, small_world.train.y, small_world.classes)
+
+
+def test_fewer_images_than_features_match_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    X, targets = 5 + rng.standard_normal((15, 50)), np.array([np.arange(15) % 2, np.arange(15) % 5 == 0], dtype=float).T
+    penalty = 0.2
+    weights, intercepts = logistic_regressions(X, targets, penalty, tolerance=1e-15)
+    C = 1 / (penalty * X.var(axis=0).mean() * len(X))
+    for m in range(2):
+        expected = LogisticRegression(C=C, tol=1e-9, solver="newton-cg", max_iter=1000).fit(X, targets[:, m])
+        np.testing.assert_allclose(weights[:, m], expected.coef_[0], atol=1e-6)
+        assert intercepts[m] == pytest.approx(expected.intercept_[0], abs=1e-5)

@@ -1,9 +1,12 @@
 """Closed form of ESZSL: the gradient of the objective is zero, and nearby points have a higher objective."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
+from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods import ESZSL
@@ -50,3 +53,29 @@ def test_scores_are_bilinear(small_world: ZeroShotDataset) -> None:
 def test_penalty_must_be_positive(name: str, value: object, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         ESZSL(**{name: value}).fit(small_world.train.X, small_world.train.y, small_world.classes)
+
+
+def test_fewer_images_than_features_match_the_normal_equations() -> None:
+    rng = np.random.default_rng(0)
+    X, y, vectors = rng.standard_normal((8, 40)).astype(np.float32), np.arange(8) % 3, rng.standard_normal((3, 5))
+    model = ESZSL(0.2, 0.4, feature_scaling="none", semantic_norm=None).fit(X, y, ClassTable(np.arange(3), vectors))
+    wide, Y = X.astype(np.float64), 2.0 * np.eye(3)[y] - 1
+    left = wide.T @ wide + 0.2 * np.sum(wide**2) / 40 * np.eye(40)
+    right = vectors.T @ vectors + 0.4 * np.sum(vectors**2) / 5 * np.eye(5)
+    expected = np.linalg.inv(left) @ wide.T @ Y @ vectors @ np.linalg.inv(right)
+    np.testing.assert_allclose(model.map_, expected, atol=1e-10)
+
+
+def test_fit_sharing_equals_fit(small_world: ZeroShotDataset) -> None:
+    shared: dict[str, Any] = {}
+    X, y, classes = small_world.train.X, small_world.train.y, small_world.classes
+    for chosen in (
+        {},
+        {"semantic_penalty": 3.0},
+        {"feature_penalty": 1.0},
+        {"feature_scaling": "unit"},
+        {"semantic_norm": None},
+    ):
+        together = ESZSL(**chosen).fit_sharing(shared, X, y, classes)
+        np.testing.assert_array_equal(together.map_, ESZSL(**chosen).fit(X, y, classes).map_)
+    assert len(shared) == 4

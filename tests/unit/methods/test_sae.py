@@ -1,12 +1,14 @@
 """SAE: closed form compared with a general solver and with its loss, scores compared with explicit cosines."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import linalg
 
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
-from sightunseen.methods.sae import SAE, solve_autoencoder
+from sightunseen.methods.sae import SAE, SylvesterEquation
 
 
 def images_and_vectors(data: ZeroShotDataset) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +37,7 @@ def test_map_minimises_the_loss(small_world: ZeroShotDataset) -> None:
     def loss(W: np.ndarray) -> float:
         return float(np.sum((X - S @ W) ** 2) + weight * np.sum((X @ W.T - S) ** 2))
 
-    W = solve_autoencoder(S.T @ S, X.T @ X, S.T @ X, 0.3)
+    W = SylvesterEquation.of(S.T @ S, X, S.T @ X).solve(0.3)
     for _ in range(20):
         step = rng.standard_normal(W.shape)
         step *= 1e-3 * np.linalg.norm(W) / np.linalg.norm(step)
@@ -47,7 +49,7 @@ def test_map_minimises_the_loss(small_world: ZeroShotDataset) -> None:
 def test_singular_system_has_a_solution() -> None:
     rng = np.random.default_rng(0)
     X, S = rng.standard_normal((6, 9)), rng.standard_normal((6, 8))
-    W = solve_autoencoder(S.T @ S, X.T @ X, S.T @ X, 0.5)
+    W = SylvesterEquation.of(S.T @ S, X, S.T @ X).solve(0.5)
     weight = absolute_weight(X, S, 0.5)
     np.testing.assert_allclose(S.T @ S @ W + weight * W @ X.T @ X, (1 + weight) * S.T @ X, atol=1e-8)
 
@@ -70,3 +72,24 @@ def test_scores_are_cosines_in_both_spaces(small_world: ZeroShotDataset) -> None
 def test_invalid_hyperparameter_is_named(name: str, value: object, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         SAE(**{name: value}).fit(small_world.train.X, small_world.train.y, small_world.classes)
+
+
+@pytest.mark.parametrize("n_features", [12, 60])
+def test_fewer_images_than_features_match_the_kronecker_system(n_features: int) -> None:
+    """The minimum-norm solution of the equation as one linear system for all entries of W."""
+    rng = np.random.default_rng(0)
+    X, S = rng.standard_normal((6, n_features)), rng.standard_normal((6, 4))
+    weight = absolute_weight(X, S, 0.5)
+    system = np.kron(S.T @ S, np.eye(n_features)) + np.kron(np.eye(4), weight * X.T @ X)
+    expected = np.linalg.lstsq(system, ((1 + weight) * S.T @ X).ravel(), rcond=1e-10)[0].reshape(4, n_features)
+    found = SylvesterEquation.of(S.T @ S, X, S.T @ X).solve(0.5)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_fit_sharing_equals_fit(small_world: ZeroShotDataset) -> None:
+    shared: dict[str, Any] = {}
+    X, y, classes = small_world.train.X, small_world.train.y, small_world.classes
+    for chosen in ({}, {"encoder_weight": 3.0}, {"feature_scaling": "unit"}, {"semantic_norm": None}, {"space": "semantic"}):
+        together = SAE(**chosen).fit_sharing(shared, X, y, classes)
+        np.testing.assert_array_equal(together.map_, SAE(**chosen).fit(X, y, classes).map_)
+    assert len(shared) == 3

@@ -1,5 +1,7 @@
 """SYNC, compared with explicit loops, finite differences and scikit-learn's support vector machine."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import optimize
@@ -110,3 +112,30 @@ def test_structured_loss_separates_distant_classes_more(world: ZeroShotDataset) 
 def test_invalid_hyperparameter_is_named(name: str, value: object, world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         SYNC(**{name: value}).fit(world.train.X, world.train.y, world.classes)
+
+
+@pytest.mark.parametrize("loss", [one_versus_other(TARGETS, 4), best_wrong_class(TARGETS, MARGINS)])
+def test_classifiers_of_fewer_images_than_features_are_optimal(loss: Loss) -> None:
+    """The gradient in all features is zero, w = -X' G / lambda, where G is the gradient of the loss in the scores."""
+    X, penalty = np.random.default_rng(1).normal(size=(6, 30)), 0.5
+    found = learned_classifiers(X, loss, 4, penalty)
+    strength = penalty * np.square(X).sum() / X.size
+    expected = -loss(X @ found.T)[1].T @ X / strength
+    assert np.linalg.norm(found) > 0.1
+    np.testing.assert_allclose(found, expected, atol=0.02 * abs(expected).max())
+
+
+def test_fit_sharing_equals_fit(world: ZeroShotDataset) -> None:
+    shared: dict[str, Any] = {}
+    X, y, classes = world.train.X, world.train.y, world.classes
+    for chosen in (
+        {},
+        {"width": 0.7},
+        {"loss": "structured"},
+        {"penalty": 0.3},
+        {"feature_scaling": "none"},
+        {"loss": "structured", "semantic_norm": None},
+    ):
+        together = SYNC(**chosen).fit_sharing(shared, X, y, classes)
+        np.testing.assert_array_equal(together.phantom_classifiers_, SYNC(**chosen).fit(X, y, classes).phantom_classifiers_)
+    assert len(shared) == 5

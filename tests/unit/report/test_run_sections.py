@@ -114,6 +114,17 @@ def test_a_closed_form_method_has_no_validation_curve() -> None:
     assert table.columns["selected"] == ["", "yes"]
 
 
+def test_combinations_of_left_out_classes_are_shown_without_accuracies_at_no_penalty() -> None:
+    measured = [{"T1": t1, "AUSUC": 20.0, "best_penalty": 0.5, "H_at_best_penalty": 30.0} for t1 in (50.0, 55.0)]
+    tried = [{"settings": {"q": q}, "points": [point]} for q, point in enumerate(measured)]
+    chosen = {"q": 1, "seen_penalty": 0.5}
+    selection = {"by": "T1 + H on validation classes", "folds": [{}], "tried": tried, "chosen": chosen}
+    (table,) = training_section(with_record(selection=selection), Reruns()).blocks
+    assert list(table.columns) == ["hyperparameters", "selected", "T1", "H at best penalty", "AUSUC"]
+    assert table.rows == [("q 0", "", "50.0", "30.0", "20.0"), ("q 1", "yes", "55.0", "30.0", "20.0")]
+    assert "selected by T1 + H at best penalty" in table.caption
+
+
 def test_without_selection_the_section_is_empty() -> None:
     assert training_section(with_record(), Reruns()).blocks == []
     assert training_section(with_record(None), Reruns()).blocks == []
@@ -121,6 +132,23 @@ def test_without_selection_the_section_is_empty() -> None:
     assert training_section(with_record(selection=alone), Reruns()).blocks == []
     by_the_authors = {"tried": [{"settings": {}, "points": [point(30, 10), point(33, 20)]}], "chosen": {"steps": 20}}
     assert training_section(with_record(selection=by_the_authors), Reruns()).blocks == []
+
+
+def test_comparison_of_methods_is_shown_with_its_reason() -> None:
+    best = {"method": "Foresight", "T1": 50.0, "H": 30.0, "T1 + H": 80.0, "standard_error": 2.0}
+    other = {"method": "ESZSL", "T1": 45.0, "H": 30.25, "T1 + H": 75.25, "standard_error": 2.5}
+    compared = [best, {**other, "difference": -4.75, "difference_standard_error": 1.0}]
+    comparison = {"folds": 5, "why": "Foresight was chosen.", "compared": compared, "left_out": {}}
+    note, table = training_section(with_record(selection={"methods": comparison}), Reruns()).blocks
+    assert (note.level, note.text) == (PASS, "Foresight was chosen.")
+    assert list(table.columns) == ["method", "T1", "H", "T1 + H", "± s.e.", "above Foresight ± s.e."]
+    assert table.rows == [
+        ("Foresight", "50.0", "30.0", "80.0", "2.0", ""),
+        ("ESZSL", "45.0", "30.2", "75.2", "2.5", "-4.8 ± 1.0"),
+    ]
+    comparison = {**comparison, "left_out": {"SAE": "Singular matrix"}}
+    note, _ = training_section(with_record(selection={"methods": comparison}), Reruns()).blocks
+    assert (note.level, note.text) == (WARN, "Foresight was chosen. SAE was left out: Singular matrix")
 
 
 ROUNDS = (

@@ -15,6 +15,7 @@ from sightunseen.methods import CVC, ESZSL, Foresight, ZeroShotClassifier
 from sightunseen.pipeline import TrainingSpecification, train
 from sightunseen.selection.choice import Choice
 from sightunseen.selection.evaluation import evaluate
+from sightunseen.selection.left_out import choose_left_out
 from sightunseen.selection.on_validation import choose_adaptation_on_validation, choose_on_validation
 from sightunseen.training import Hook, Training, loop
 
@@ -236,14 +237,20 @@ def test_selection_of_a_closed_form_ignores_test_images(small_world: ZeroShotDat
 @pytest.mark.parametrize(("n_seen", "n_unseen", "folds"), [(12, 4, 5), (60, 20, 4), (200, 66, 1)])
 def test_closed_form_uses_fifty_validation_classes_in_at_most_five_folds(n_seen: int, n_unseen: int, folds: int) -> None:
     data = make_world(World(n_seen=n_seen, n_unseen=n_unseen, n_attributes=10, n_features=8, images_per_class=4))
-    chosen = choose(Foresight(), data, n_folds=None).report
+    chosen = choose(ESZSL(), data, n_folds=None).report
     assert len(chosen["folds"]) == folds
     classes = sum(fold["validation_classes"] for fold in chosen["folds"])
     assert classes >= 50 or folds == 5
 
 
+def test_methods_that_leave_classes_out_use_many_folds_of_their_own_seed(small_world: ZeroShotDataset) -> None:
+    grid = {"noise": [0.1, 1.0]}
+    found = choose_on_validation([Foresight(), Foresight()], small_world, grid, 4, seed=3)
+    assert found == [choose_left_out(Foresight(), small_world, grid, 4, seed) for seed in (3, 4)]
+
+
 def test_default_and_given_numbers_of_folds(small_world: ZeroShotDataset) -> None:
-    cases = [(CVC(**SETTINGS), None, 1), (ESZSL(), None, 5), (Foresight(), 2, 2), (ESZSL(), 2, 2)]
+    cases = [(CVC(**SETTINGS), None, 1), (ESZSL(), None, 5), (Foresight(), None, 40), (Foresight(), 2, 2), (ESZSL(), 2, 2)]
     for model, n_folds, expected in cases:
         chosen = choose(model, small_world, n_folds=n_folds).report
         assert len(chosen["folds"]) == expected

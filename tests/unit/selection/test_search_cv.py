@@ -17,6 +17,7 @@ from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.methods import CVC, ESZSL, Foresight
 from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification, adapt, train
 from sightunseen.selection.evaluation import evaluate
+from sightunseen.selection.left_out import choose_left_out
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +61,37 @@ def test_cv_results_have_the_layout_of_scikit_learn(small_world: ZeroShotDataset
     assert search.best_score_ == results["mean_test_H"].max()
     assert 0 < search.best_score_ < 1
     assert [params["feature_penalty"] for params in results["params"]] == results["param_feature_penalty"].tolist()
+
+
+@pytest.mark.parametrize(("cv", "folds"), [(None, 40), (6, 6)])
+def test_foresight_is_searched_by_leaving_classes_out(cv: int | None, folds: int, small_world: ZeroShotDataset) -> None:
+    grid = {"noise": [0.1, 1.0], "shrinkage": [0.1, 0.6]}
+    search = ZeroShotSearchCV(Foresight(), grid, cv=cv, seed=2)
+    search.fit(small_world.train.X, small_world.train.y, small_world.classes)
+    assert search.choice_ == choose_left_out(Foresight(), small_world, grid, cv, seed=2)
+    results = search.cv_results_
+    by_fold = np.array([results[f"split{k}_test_H"] for k in range(folds)])
+    assert f"split{folds}_test_H" not in results
+    np.testing.assert_allclose(by_fold.mean(axis=0), results["mean_test_H"])
+    assert search.best_index_ == np.argmax(results["mean_test_T1"] + results["mean_test_H"])
+    assert search.best_params_ == results["params"][search.best_index_]
+    assert search.best_score_ == results["mean_test_H"][search.best_index_]
+    assert search.best_estimator_.seen_penalty == results["seen_penalty"][search.best_index_]
+
+
+def test_foresight_is_fitted_on_folds_that_are_given(small_world: ZeroShotDataset) -> None:
+    seen = small_world.seen
+    images = small_world.train.X, small_world.train.y, small_world.classes
+    pairs = [(seen[3:], seen[:3]), (seen[:-4], seen[-4:])]
+    search = ZeroShotSearchCV(Foresight(), {"noise": [0.1, 1.0]}, cv=pairs).fit(*images)
+    assert [fold["validation_classes"] for fold in search.choice_.report["folds"]] == [3, 4]
+    assert search.choice_.report["by"] == "H on validation classes"
+
+
+def test_foresight_in_a_pipeline_is_fitted_on_few_folds(small_world: ZeroShotDataset) -> None:
+    images = small_world.train.X, small_world.train.y, small_world.classes
+    search = ZeroShotSearchCV(make_pipeline(PCA(8), Foresight()), {"foresight__noise": [0.1, 1.0]}).fit(*images)
+    assert len(search.choice_.report["folds"]) == 5
 
 
 def test_given_folds_match_a_plain_loop(small_world: ZeroShotDataset) -> None:

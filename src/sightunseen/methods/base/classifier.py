@@ -21,7 +21,7 @@ from sightunseen.core.linear import ClassifierMap, Linear
 from sightunseen.core.metrics import per_class_accuracy
 from sightunseen.core.model_files import ModelFiles, read_model, write_model
 from sightunseen.core.records import RunRecord
-from sightunseen.methods.base.feature_scaling import CENTRED, SCALINGS, FeatureScaling
+from sightunseen.methods.base.feature_scaling import CENTRED, ONE_VIEW, FeatureScaling
 from sightunseen.methods.base.known_classes import KnownClasses
 from sightunseen.methods.base.serialisation import as_files, take_files
 
@@ -58,11 +58,13 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
     Notes
     -----
     The class attribute ``search_space`` maps hyperparameters to the values that are compared on validation classes by default.
-    ``quick`` is whether a fit takes seconds, so that they are compared on several class folds. ``version`` is increased
-    whenever a change of the code changes predictions.
+    ``feature_scalings`` are the values that ``feature_scaling`` may have. ``quick`` is whether a fit takes seconds, so that
+    hyperparameters are compared on several class folds. ``version`` is increased whenever a change of the code changes
+    predictions.
     """
 
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    feature_scalings: ClassVar[tuple[str, ...]] = ONE_VIEW
     quick: ClassVar[bool] = True
     version: ClassVar[int] = 1
 
@@ -95,7 +97,7 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
         """
         check_number("seen_penalty", self.seen_penalty)
         if "feature_scaling" in self._get_param_names():
-            check_choice("feature_scaling", self.feature_scaling, SCALINGS)
+            check_choice("feature_scaling", self.feature_scaling, self.feature_scalings)
         if getattr(self, "semantic_norm", "sqrt") != "sqrt":
             check_number("semantic_norm ('sqrt', or a length)", self.semantic_norm, 0, optional=True)
 
@@ -288,6 +290,11 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
             raise SettingsError(
                 "feature_scaling='range' cuts features off at 0 and 1, which is not linear. Train with another scaling, "
                 "or export the model as ONNX."
+            )
+        if to_classifiers.similarity == "cosine" and self.scaling_.kind in CENTRED:
+            raise SettingsError(
+                f"the cosine with centred features (feature_scaling={self.scaling_.kind!r}) is not linear. Train with another "
+                "scaling, or export the model as ONNX."
             )
         indices = self.seen_indices(labels)
         weights, bias = to_classifiers(self._vectors_of(labels), indices)

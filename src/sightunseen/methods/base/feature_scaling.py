@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sightunseen.core.arrays import Floats
 from sightunseen.core.linear import signed_root
 
-SCALINGS = ("none", "unit", "standard", "range", "centred", "root", "root+centred")
+ONE_VIEW = ("none", "unit", "standard", "range", "centred", "root")
+SCALINGS = (*ONE_VIEW, "root+centred")
 CENTRED = ("centred", "root", "root+centred")
 
 

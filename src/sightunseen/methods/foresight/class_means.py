@@ -63,10 +63,18 @@ class ClassMeans:
             np.concatenate([weights, other.weights[~shared]]),
         )
 
+    def only(self, labels: Labels) -> "ClassMeans":
+        """Return the means of these classes."""
+        keep = np.isin(self.labels, labels)
+        return ClassMeans(self.labels[keep], self.means[keep], self.weights[keep])
+
     def without(self, labels: Labels) -> "ClassMeans":
         """Return the means of all other classes."""
-        keep = ~np.isin(self.labels, labels)
-        return ClassMeans(self.labels[keep], self.means[keep], self.weights[keep])
+        return self.only(np.setdiff1d(self.labels, labels))
+
+    def rounded(self) -> "ClassMeans":
+        """Round the means to single precision, in which they are saved."""
+        return replace(self, means=self.means.astype(np.float32).astype(np.float64))
 
     def weighted(self, factor: float) -> "ClassMeans":
         """Multiply all weights by a factor."""

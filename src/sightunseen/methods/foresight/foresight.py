@@ -14,15 +14,19 @@ from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.errors import ModelError
 from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.adaptable import AdaptableClassifier
+from sightunseen.methods.base.feature_scaling import SCALINGS
 from sightunseen.methods.base.leave_out import LeaveClassesOut
 from sightunseen.methods.foresight.class_means import ClassMeans
+from sightunseen.methods.foresight.expectation_maximisation import Unlabelled, expectation_maximisation
 from sightunseen.methods.foresight.leave_out import left_out_scores
-from sightunseen.methods.foresight.pseudo_labels import class_shares, soft_labels
+from sightunseen.methods.foresight.pseudo_labels import class_shares
+from sightunseen.methods.foresight.swaps import ambiguous_pairs, separations
 from sightunseen.methods.foresight.whitening import Scatter, Whitening, memberships, weighted_means
 from sightunseen.methods.foresight.wide_generator import WideGenerator
 
 GENERATORS = ("wide", "linear")
 LENGTHS = ("predicted", "equal")
+IMAGES_OF = ("unseen", "all")
 LEAST_NOISE = 1e-9  # keeps the kernel matrix invertible if two classes have the same vector
 
 
@@ -76,6 +80,9 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         Whitened means and numbers of the examples of :meth:`add_examples`.
     history_ : list of dict
         Number of changed pseudo-labels per round, after ``adapt``.
+    ambiguous_pairs_ : list of (label, label)
+        After ``adapt``, pairs of classes whose class vectors hardly tell which of them a group of images belongs to: their
+        labels are exchanged with a probability of 5 % or more. The most ambiguous pair comes first.
 
     Notes
     -----
@@ -86,7 +93,10 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
       temperature of the model, or 2 if it is not calibrated.
     - ``prior`` (None, "uniform" or array-like of shape (u,), default=None): shares of the unseen classes among the images, in
       the order of the candidates. None: unknown shares.
-    - ``noise`` (float, default=None): ridge penalty of the M-steps. None: that of the model.
+    - ``trust`` (float, default=1.0): weight of a pseudo-labelled image in the regression relative to a labelled one; 0 leaves
+      the model as it is.
+    - ``images_of`` ("unseen" or "all", default="unseen"): the classes that the images belong to. ``"all"``: some may belong to
+      seen classes or, if the model is calibrated, to none; those do not count.
 
     Examples
     --------
@@ -106,6 +116,8 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         "mean_length": LENGTHS,
     }
     adaptation_space = {"temperature": (1.0, 2.0, 4.0, 8.0)}
+
+    feature_scalings = SCALINGS
 
     version = 2
 
@@ -250,31 +262,47 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         *,
         rounds: int = 10,
         temperature: float | None = None,
+        trust: float = 1.0,
         prior: ArrayLike | str | None = None,
-        noise: float | None = None,
+        images_of: str = "unseen",
     ) -> None:
         """Adapt by expectation-maximisation with soft pseudo-labels; the class documents the hyperparameters."""
         check_whole("rounds", rounds, 1)
-        check_number("noise", noise, LEAST_NOISE, optional=True)
+        check_number("trust", trust, 0)
+        check_choice("images_of", images_of, IMAGES_OF)
         if temperature is None:
             temperature = 2.0 if self.calibration_ is None else self.temperature_
         check_number("temperature (more than zero)", temperature, np.nextafter(0, 1))
         shares = class_shares(prior, len(unseen))
-        whitening, means, counts = self._seen_means(X_seen, y_seen)
-        images, vectors, usual = whitening(X), self._vectors_of(unseen), counts.mean()  # images: (m, d)
-        penalty = usual * (self.noise if noise is None else noise)
-        seen, joined = (ClassMeans(self.seen_classes_, means, counts / one) for one in (penalty, usual * self.noise))
+        if self.whitening_ is None:  # loaded from a folder of an earlier version
+            whitening, means, counts = self._seen_means(X_seen, y_seen)
+            self.examples_ = ClassMeans(self.seen_classes_[:0], means[:0], counts[:0])
+            self._store(whitening, ClassMeans(self.seen_classes_, means, counts / (self.noise * counts.mean())))
+        assert self.whitening_ is not None
+        known = self.class_means_.only(self.seen_classes_)
+        first = self._regression(self._with_examples(known))
         self.history_: list[dict[str, Any]] = []
-        previous = np.full(len(images), -1)
-        for number in range(1, rounds + 1):
-            points = self._regression(self._with_examples(joined))(vectors)
-            labels = soft_labels((2 * images @ points.T - np.square(points).sum(axis=1)) / temperature, shares)
-            own_means, own_counts = weighted_means(images, labels)
-            joined = seen.joined(ClassMeans(unseen, own_means, own_counts / penalty))
-            best = labels.argmax(axis=1)
-            self.history_.append({"round": number, "changed_labels": int((best != previous).sum())})
-            previous = best
-        self._store(whitening, joined)
+        self.ambiguous_pairs_: list[tuple[Any, Any]] = []
+        vectors, everything = self._vectors_of(unseen), images_of == "all"
+        if everything:
+            X = X[~self._rejected(X)]
+        if trust == 0 or not len(X):
+            self._store(self.whitening_, known)
+            return
+        rivals = self._vectors_of(self.seen_classes_) if everything else None
+        unlabelled = Unlabelled(self.whitening_(X), unseen, vectors, rivals, self.seen_penalty)
+        weight = trust * len(self.seen_classes_) / (self.noise * len(y_seen))
+        own, self.history_ = expectation_maximisation(
+            known, unlabelled, lambda means: self._regression(self._with_examples(means)), weight, rounds, temperature, shares
+        )
+        residuals, _ = self._regression(known).left_out(1 / known.weights)
+        self.ambiguous_pairs_ = ambiguous_pairs(unseen, separations(first(vectors), own.means, residuals))
+        self._store(self.whitening_, known.joined(own))
+
+    def _rejected(self, X: Floats) -> NDArray[np.bool_]:
+        """Whether scaled images (m, d) are "none of these" to the unadapted model."""
+        penalty = self.seen_penalty * np.isin(self.classes_, self.seen_classes_)
+        return self.is_none(self._scorer(self.classes_)(X) - penalty, self.classes_)
 
     def _seen_means(self, X: Floats, y: Labels) -> tuple[Whitening, Doubles, Doubles]:
         """Return the whitening, the whitened means (s, d) and the counts (s,) of the seen classes."""
@@ -307,6 +335,7 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
 
     def _store(self, whitening: Whitening, known: ClassMeans) -> None:
         """Store the class means; store projection and regression, reduced to the span of the means with examples."""
+        known, self.examples_ = known.rounded(), self.examples_.rounded()  # as they are saved
         joined = self._with_examples(known)
         self.whitening_, self.class_means_ = whitening, known
         self.projection_, basis = whitening.onto(joined.means)

@@ -19,11 +19,12 @@ from scipy import linalg
 
 from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.linear import SMALLEST_LENGTH
-from sightunseen.methods.base.feature_scaling import FeatureScaling
+from sightunseen.methods.base.feature_scaling import CENTRED, FeatureScaling
 from sightunseen.methods.foresight.whitening import Scatter, shrunk_root
 from sightunseen.methods.foresight.wide_generator import kernel_of
 
 Indices = NDArray[np.intp]
+MEAN_AT_ORIGIN = (*CENTRED, "standard")  # feature scalings that subtract the mean of the training images
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class Products:
         """Add the products of another view."""
         return Products(self.with_means + other.with_means, self.between + other.between)
 
-    def centred(self, kept: Indices, counts: Doubles) -> "Products":
-        """Products (m, t) and (t, t) of the kept classes, relative to the mean of their images as the origin."""
+    def of_classes(self, kept: Indices, counts: Doubles, centred: bool) -> "Products":
+        """Products (m, t) and (t, t) of the kept classes; if ``centred``, relative to the mean of their images."""
         shares = np.zeros(len(self.between))
-        shares[kept] = counts[kept] / counts[kept].sum()
+        shares[kept] = centred * counts[kept] / counts[kept].sum()
         shift = np.eye(len(shares))[kept] - shares  # (t, s): each mean minus the common one
         return Products((self.with_means - shares @ self.between) @ shift.T, shift @ self.between @ shift.T)
 
@@ -179,12 +180,12 @@ def left_out_scores(
                 products[part] = products.get(part) or views[part].products(shrinkage)
             together = reduce(Products.__add__, [products[part] for part in kind.split("+")])
             for fold, classes in enumerate(kept):
-                centred = together.centred(classes, counts)
-                length = float(np.sqrt(np.diag(centred.between).mean()))
+                own = together.of_classes(classes, counts, kind in MEAN_AT_ORIGIN)
+                length = float(np.sqrt(np.diag(own.between).mean()))
                 for k in mine:
                     one = parameters[k]
                     weights = regressions[fold, one["semantic_norm"], one["generator"], one["noise"]]
-                    yield k, fold, centred.scores(weights, length if one["mean_length"] == "equal" else 0.0)
+                    yield k, fold, own.scores(weights, length if one["mean_length"] == "equal" else 0.0)
 
 
 def _regressions(

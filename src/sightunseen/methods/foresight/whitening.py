@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,8 +113,12 @@ class Whitening:
 
     @classmethod
     def of(cls, covariances: Sequence[Doubles], shrinkage: float) -> "Whitening":
-        """Compute the whitening of the within-class covariances of all views; see :func:`shrunk_root`."""
-        return cls(tuple(shrunk_root(covariance, shrinkage) for covariance in covariances))
+        """Compute the whitening of the within-class covariances of all views; see :func:`shrunk_root`.
+
+        It is rounded to single precision, in which it is saved: a loaded model computes the same as the original.
+        """
+        roots = [shrunk_root(covariance, shrinkage) for covariance in covariances]
+        return cls(tuple(root.astype(np.float32).astype(np.float64) for root in roots))
 
     def __deepcopy__(self, memo: Any) -> "Whitening":
         return self  # never modified
@@ -161,4 +166,5 @@ class Whitening:
     def _solved(self, X: NDArray[Any], transposed: bool) -> Doubles:
         """Solve ``root z = x``, or ``root' z = x``, for every row x and view."""
         parts = zip(self.roots, np.split(X, len(self.roots), axis=1), strict=True)
-        return np.hstack([linalg.solve_triangular(root, part.T, int(transposed), lower=True).T for root, part in parts])
+        solve = partial(linalg.solve_triangular, lower=True, trans="T" if transposed else "N")
+        return np.hstack([solve(root, part.T).T for root, part in parts])

@@ -126,11 +126,26 @@ class WideGenerator:
         """Compose with a linear map of shape (m, k) of the targets."""
         return replace(self, weights=self.weights @ layer.T)
 
+    def left_out(self, noise: Doubles) -> tuple[Doubles, Doubles]:
+        """Leave-one-out residuals, in closed form (Rasmussen & Williams, 2006, Section 5.4.2).
+
+        Parameters
+        ----------
+        noise : ndarray of shape (s,)
+            Ridge penalties that the regression was fitted with.
+
+        Returns
+        -------
+        residuals : ndarray of shape (s, k)
+            Target of each anchor minus the prediction of the regression that is fitted without it.
+        variances : ndarray of shape (s,)
+            Their variances 1 / [(K + N)^-1]_cc, in units of :meth:`scale`.
+        """
+        variances = 1 / np.diag(linalg.inv(kernel_of(self.linear)(self.anchors, self.anchors) + np.diag(noise)))
+        return self.weights * variances[:, None], variances
+
     def scale(self, noise: Doubles) -> float:
         """Estimate the variance of the Gaussian process from its leave-one-out residuals.
-
-        The residual r of an anchor that is left out has the variance v = 1 / [(K + N)^-1]_cc, in units of the scale. The scale
-        is the mean of r² / v over anchors and outputs, in closed form (Rasmussen & Williams, 2006, Section 5.4.2).
 
         Parameters
         ----------
@@ -142,8 +157,8 @@ class WideGenerator:
         float
             Variance per output of a class vector v with k(v, v) = 1.
         """
-        inverse = linalg.inv(kernel_of(self.linear)(self.anchors, self.anchors) + np.diag(noise))
-        return float(np.mean(np.square(self.weights) / np.diag(inverse)[:, None]))
+        residuals, variances = self.left_out(noise)
+        return float(np.mean(np.square(residuals) / variances[:, None]))
 
     def similarities(self, vectors: Doubles) -> Doubles:
         """Compute the kernel (c, s) between class vectors (c, a) and the anchors."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize
 from scipy.special import expit, logsumexp
 
-from sightunseen.methods.shared.sizes import mean_diagonal
+from sightunseen.methods.shared.span import Span
 
 MAX_STEPS = 100
 
@@ -80,34 +80,34 @@ def _minimise(
     tolerance: float,
 ) -> tuple[Array, Array]:
     """Fit either regression; ``shares`` (k,) are the frequencies of the targets."""
-    (n, d), k = X.shape, targets.shape[1]
-    mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-    X = X - mean
-    covariance = np.asarray(X.T @ X, dtype=np.float64) / n  # (d, d)
-    variance = mean_diagonal(covariance)
+    mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)  # (d,)
+    span = Span.of(X - mean)
+    X, (n, r), k = span.X, span.X.shape, targets.shape[1]
+    covariance = np.asarray(X.T @ X, dtype=np.float64) / n  # (r, r)
+    variance = span.mean_diagonal(covariance)
     weight = penalty * variance
     # Preconditioning: W = L'^-1 V, where L L' is the Hessian at the start (every image has the class frequencies as
     # probabilities), bounded from below by the rounding error. L-BFGS then needs few iterations.
     curvature = float(np.mean(shares * (1 - shares)))
     least = max(weight, 1e-4 * curvature * variance)
-    whitening = linalg.cholesky(curvature * covariance + least * np.eye(d), lower=True).astype(X.dtype)  # L (d, d)
+    whitening = linalg.cholesky(curvature * covariance + least * np.eye(r), lower=True).astype(X.dtype)  # L (r, r)
     solve = partial(linalg.solve_triangular, whitening, lower=True, check_finite=False)
 
-    def weights_of(v: Array) -> Array:  # (d * k,) -> (d, k)
-        return np.asarray(solve(v.reshape(d, k).astype(X.dtype), trans="T"))
+    def weights_of(v: Array) -> Array:  # (r * k,) -> (r, k)
+        return np.asarray(solve(v.reshape(r, k).astype(X.dtype), trans="T"))
 
     def objective(point: Array) -> tuple[float, Array]:
         W, b = weights_of(point[k:]), point[:k]
         losses, residuals = losses_of(X @ W + b.astype(X.dtype), targets)  # (n,), (n, k)
-        slope = solve(X.T @ (residuals / n) + weight * W)  # (d, k)
+        slope = solve(X.T @ (residuals / n) + weight * W)  # (r, k)
         value = losses.mean(dtype=np.float64) + weight / 2 * float(np.square(W, dtype=np.float64).sum())
         return value, np.concatenate([residuals.mean(axis=0, dtype=np.float64), slope.ravel()])
 
-    start = np.concatenate([initial_intercepts, np.zeros(d * k)])
+    start = np.concatenate([initial_intercepts, np.zeros(r * k)])
     found = optimize.minimize(
         objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS, "ftol": tolerance, "gtol": 0.0}
     ).x
-    W = weights_of(found[k:])
+    W = span.expand(weights_of(found[k:]))  # (d, k)
     return np.ascontiguousarray(W), found[:k] - mean @ W
 
 

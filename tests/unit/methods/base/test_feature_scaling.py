@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
+from sightunseen.core.errors import SettingsError
+from sightunseen.methods import METHODS
 from sightunseen.methods.base.feature_scaling import SCALINGS, FeatureScaling
 
 RNG = np.random.default_rng(0)
@@ -40,7 +42,7 @@ def test_centred_scalings_normalise_then_subtract_the_mean(kind: str) -> None:
     assert (TRAIN < 0).any()  # the square root is signed
 
 
-@pytest.mark.parametrize("kind", ["unit", "centred", "root"])
+@pytest.mark.parametrize("kind", ["unit", "centred", "root", "root+centred"])
 def test_scaling_is_invariant_to_the_norm_of_an_image(kind: str) -> None:
     learned = FeatureScaling.learned(kind, TRAIN)
     longer = NEW * RNG.uniform(1e-3, 1e3, (20, 1)).astype(np.float32)
@@ -48,12 +50,35 @@ def test_scaling_is_invariant_to_the_norm_of_an_image(kind: str) -> None:
     np.testing.assert_allclose(FeatureScaling.learned(kind, 100 * TRAIN)(NEW), learned(NEW), atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["centred", "root"])
+@pytest.mark.parametrize("kind", ["centred", "root", "root+centred"])
 def test_zero_image_is_mapped_to_minus_the_mean(kind: str) -> None:
     zeros = np.zeros((2, 6), dtype=np.float32)
     learned = FeatureScaling.learned(kind, TRAIN)
     np.testing.assert_array_equal(learned(zeros), np.stack([-learned.shift] * 2))
     assert not FeatureScaling.learned(kind, zeros)(zeros).any()
+
+
+def test_two_views_are_root_and_centred_side_by_side() -> None:
+    learned = FeatureScaling.learned("root+centred", TRAIN)
+    expected = np.hstack([FeatureScaling.learned(kind, TRAIN)(NEW) for kind in ("root", "centred")])
+    np.testing.assert_array_equal(learned(NEW), expected)
+    assert learned(NEW).shape == (20, 12)
+    assert learned(NEW).dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_number_of_views_is_that_of_the_output(kind: str) -> None:
+    learned = FeatureScaling.learned(kind, TRAIN)
+    assert learned(NEW).shape == (20, 6 * learned.views)
+
+
+def test_only_foresight_has_two_views() -> None:
+    """Networks and maps of the other methods have one input per feature."""
+    scaled = {name for name, method in METHODS.items() if "feature_scaling" in method().get_params()}
+    for name in scaled - {"Foresight"}:
+        with pytest.raises(SettingsError, match=r"feature_scaling must be one of .*; got 'root\+centred'"):
+            METHODS[name](feature_scaling="root+centred").check_settings()
+    METHODS["Foresight"](feature_scaling="root+centred").check_settings()
 
 
 def test_none_returns_the_same_array() -> None:

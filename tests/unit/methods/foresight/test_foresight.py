@@ -1,5 +1,6 @@
 """Foresight agrees with a reference implementation, scipy's densities and scikit-learn's LDA; invariances."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
-from sightunseen.methods import Foresight
+from sightunseen.core.linear import Linear
+from sightunseen.methods import Foresight, load_model
 from sightunseen.methods.foresight.whitening import Scatter, Whitening, memberships, weighted_means
 
 from .textbook_foresight import Textbook, directions
@@ -54,7 +56,7 @@ def test_scores_are_log_densities_around_predicted_means(
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.4])
 def test_without_noise_seen_classes_are_classified_as_by_lda(shrinkage: float, small_world: ZeroShotDataset) -> None:
-    model = fitted(small_world, shrinkage=shrinkage, noise=1e-9)
+    model = fitted(small_world, shrinkage=shrinkage, noise=1e-9, feature_scaling="root")
     uniform = np.full(len(small_world.seen), 1 / len(small_world.seen))
     estimator = ShrunkCovariance(shrinkage=shrinkage) if shrinkage else None
     lda = LinearDiscriminantAnalysis(solver="lsqr", priors=uniform, covariance_estimator=estimator)
@@ -71,11 +73,11 @@ def test_whitened_covariance_is_half_the_identity_and_distances_are_log_densitie
     means, counts = weighted_means(X, memberships(targets, 3))
     np.testing.assert_allclose(means, [X[targets == c].mean(axis=0) for c in range(3)], rtol=1e-5)
     assert counts.tolist() == [100, 100, 100]
-    covariance = Scatter.of(X, targets, 3).covariance
-    whitening = Whitening.of(covariance, 0.0)
+    covariances = Scatter.of(X, targets, 3).covariances
+    whitening = Whitening.of(covariances, 0.0)
     within = whitening(X) - whitening(means)[targets]
     np.testing.assert_allclose(within.T @ within / 300, np.eye(5) / 2, atol=1e-4)
-    shrunk = Whitening.of(covariance, 0.3)
+    shrunk = Whitening.of(covariances, 0.3)
     scatter = X.astype(float) - means[targets]
     covariance = 0.7 * scatter.T @ scatter / 300 + 0.3 * (scatter**2).mean() * np.eye(5)
     new = rng.normal(size=(20, 5)) * 3
@@ -90,7 +92,7 @@ def test_projection_onto_the_span_of_the_means_preserves_score_differences(n_cla
     targets = np.arange(400) % n_classes
     X = (rng.normal(size=(400, 20)) @ rng.normal(size=(20, 20)) + rng.normal(size=(n_classes, 20))[targets]).astype(np.float32)
     means, _ = weighted_means(X, memberships(targets, n_classes))
-    whitening = Whitening.of(Scatter.of(X, targets, n_classes).covariance, 0.2)
+    whitening = Whitening.of(Scatter.of(X, targets, n_classes).covariances, 0.2)
     points = whitening(means)
     projection, basis = whitening.onto(points)
     assert projection.shape == basis.shape == (min(n_classes, 20), 20)
@@ -104,13 +106,13 @@ def test_fit_sharing_equals_fit(small_world: ZeroShotDataset) -> None:
     X, y = small_world.train.X, small_world.train.y
     settings = [
         {"feature_scaling": scaling, "shrinkage": shrinkage, "noise": noise}
-        for scaling in ("root", "centred")
+        for scaling in ("root", "centred", "root+centred")
         for shrinkage in (0.2, 0.7)
         for noise in (0.1, 1.0)
     ]
     shared: dict[str, Any] = {}
     together = [Foresight(**chosen).fit_sharing(shared, X, y, small_world.classes) for chosen in settings]
-    assert set(shared) == {"root", "centred"}  # computed once per feature scaling
+    assert set(shared) == {"root", "centred", "root+centred"}  # computed once per feature scaling
     for model, chosen in zip(together, settings, strict=True):
         alone = Foresight(**chosen).fit(X, y, small_world.classes)
         assert model.get_params() == alone.get_params()
@@ -127,10 +129,97 @@ def test_class_without_weight_has_a_finite_mean() -> None:
     assert 0 < counts[1] < 1e-3
 
 
+# -- two views of the features -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("generator", ["wide", "linear"])
+@pytest.mark.parametrize(("shrinkage", "noise"), [(0.0, 0.1), (0.3, 1.0), (1.0, 1e-6)])
+def test_log_densities_of_two_views_add_up(
+    generator: str, shrinkage: float, noise: float, small_world: ZeroShotDataset
+) -> None:
+    X = np.concatenate([small_world.test_unseen.X, small_world.test_seen.X])
+    root, centred, both = (
+        fitted(small_world, shrinkage=shrinkage, noise=noise, generator=generator, feature_scaling=kind).decision_function(X)
+        for kind in ("root", "centred", "root+centred")
+    )
+    assert_close(both, root.astype(float) + centred)
+    assert not np.allclose(up_to_a_constant(root), up_to_a_constant(centred), atol=0.01 * np.ptp(root))
+
+
+def test_scatter_and_whitening_of_two_views_are_those_of_each_view() -> None:
+    rng = np.random.default_rng(5)
+    views, targets = rng.normal(size=(2, 60, 4)).astype(np.float32), np.arange(60) % 3
+    both = Scatter.of(np.hstack(views), targets, 3, views=2)
+    alone = [Scatter.of(view, targets, 3) for view in views]
+    np.testing.assert_allclose(both.means, np.hstack([one.means for one in alone]))
+    for found, one in zip(both.covariances, alone, strict=True):
+        np.testing.assert_allclose(found, one.covariances[0], rtol=1e-6)
+    whitening, new = Whitening.of(both.covariances, 0.3), rng.normal(size=(5, 8))
+    parts = [Whitening.of(one.covariances, 0.3)(part) for one, part in zip(alone, np.split(new, 2, axis=1), strict=True)]
+    np.testing.assert_allclose(whitening(new), np.hstack(parts), rtol=1e-5)
+    again = Whitening.unpacked(whitening.packed(), 4, 2)
+    assert whitening.packed().shape == (2 * 10,)  # lower triangles of two 4 x 4 matrices
+    np.testing.assert_allclose(again(new), whitening(new), rtol=1e-4)
+
+
+# -- equal lengths of the means ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["root", "centred", "root+centred", "unit"])
+def test_means_of_equal_length_rank_classes_by_the_cosine(kind: str, small_world: ZeroShotDataset) -> None:
+    parameters = {"shrinkage": 0.4, "noise": 0.2, "feature_scaling": kind}
+    plain, model = fitted(small_world, **parameters), fitted(small_world, **parameters, mean_length="equal")
+    X = np.concatenate([small_world.test_unseen.X, small_world.test_seen.X])
+    images, predicted = plain.compared(X, None)
+    means = model.compared(X, None)[1]
+    lengths = np.linalg.norm(means, axis=1)
+    np.testing.assert_allclose(lengths, lengths[0], rtol=1e-5)
+    assert np.ptp(np.linalg.norm(predicted, axis=1)) > 0.1 * lengths[0]
+    cosines = images @ predicted.T / np.linalg.norm(predicted, axis=1)
+    clear = np.ptp(np.sort(cosines, axis=1)[:, -2:], axis=1) > 1e-4 * np.ptp(cosines)
+    assert clear.mean() > 0.95
+    np.testing.assert_array_equal(model.predict(X)[clear], model.classes_[cosines.argmax(axis=1)][clear])
+
+
+def test_equal_length_is_the_root_mean_square_length_of_seen_means(small_world: ZeroShotDataset) -> None:
+    model = fitted(small_world, feature_scaling="centred", shrinkage=0.4, mean_length="equal")
+    images = directions(small_world.train.X, root=False)
+    images = images - images.mean(axis=0)
+    means = np.array([images[small_world.train.y == label].mean(axis=0) for label in small_world.seen])
+    around = images - means[np.searchsorted(small_world.seen, small_world.train.y)]
+    covariance = around.T @ around / len(images)
+    shrunk = 0.6 * covariance + 0.4 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    expected = np.sqrt(np.mean([m @ np.linalg.solve(2 * shrunk, m) for m in means]))
+    found = np.linalg.norm(model.compared(small_world.test_unseen.X, "unseen")[1], axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["root", "centred", "root+centred", "standard", "unit", "none"])
+@pytest.mark.parametrize("mean_length", ["predicted", "equal"])
+def test_all_forms_of_a_model_have_the_same_scores(
+    kind: str, mean_length: str, small_world: ZeroShotDataset, tmp_path: Path
+) -> None:
+    model = fitted(small_world, feature_scaling=kind, mean_length=mean_length, seen_penalty=1.5)
+    X = np.concatenate([small_world.test_unseen.X, small_world.test_seen.X])
+    expected = model.decision_function(X)
+    images, means = model.compared(X, None)
+    distances = np.square(images[:, None].astype(float) - means).sum(axis=2)
+    assert_close(-distances - 1.5 * np.isin(model.classes_, small_world.seen), expected)
+    np.testing.assert_allclose(model.to_linear().scores(X), expected, rtol=0, atol=1e-5 * np.ptp(expected))
+    model.to_linear().save(tmp_path / "linear.npz")
+    np.testing.assert_array_equal(Linear.load(tmp_path / "linear.npz").scores(X), model.to_linear().scores(X))
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.decision_function(X), expected)
+    one = small_world.unseen[0]
+    examples = small_world.test_unseen.X[:2], [one, one]
+    assert_close(loaded.add_examples(*examples).decision_function(X), model.add_examples(*examples).decision_function(X), 1e-3)
+
+
 # -- invariances -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["root", "centred"])
+@pytest.mark.parametrize("kind", ["root", "centred", "root+centred"])
 def test_scores_do_not_depend_on_norms_of_images_and_class_vectors(kind: str, small_world: ZeroShotDataset) -> None:
     rng = np.random.default_rng(2)
     model, X = fitted(small_world, feature_scaling=kind), small_world.test_unseen.X
@@ -172,6 +261,7 @@ def test_class_with_the_mean_vector_is_mapped_to_the_mean_image(small_world: Zer
         ("noise", float("nan")),
         ("noise", "much"),
         ("feature_scaling", "square"),
+        ("mean_length", "long"),
         ("semantic_norm", "l2"),
         ("seen_penalty", float("inf")),
     ],

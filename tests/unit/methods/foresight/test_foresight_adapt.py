@@ -29,16 +29,16 @@ def assert_close(found: np.ndarray, expected: np.ndarray, part: float = 1e-4) ->
 
 
 @pytest.mark.parametrize(
-    ("kind", "temperature", "prior", "noise"),
+    ("kind", "temperature", "prior", "trust"),
     [
-        ("root", 2.0, None, None),
-        ("root", 2.0, [0.1, 0.2, 0.3, 0.4], None),
-        ("centred", 8.0, None, 0.02),
-        ("centred", 8.0, [0.1, 0.2, 0.3, 0.4], 0.02),
+        ("root", 2.0, None, 1.0),
+        ("root", 2.0, [0.1, 0.2, 0.3, 0.4], 1.0),
+        ("centred", 8.0, None, 0.2),
+        ("centred", 8.0, [0.1, 0.2, 0.3, 0.4], 3.0),
     ],
 )
 def test_adapt_agrees_with_reference_em(
-    kind: str, temperature: float, prior: list[float] | None, noise: float | None, small_world: ZeroShotDataset
+    kind: str, temperature: float, prior: list[float] | None, trust: float, small_world: ZeroShotDataset
 ) -> None:
     X, vectors = small_world.test_unseen.X, small_world.classes.vectors_of(small_world.unseen)
     model = Foresight(0.3, 0.2, kind).fit(small_world.train.X, small_world.train.y, small_world.classes)
@@ -50,10 +50,9 @@ def test_adapt_agrees_with_reference_em(
         noise=0.2,
         root=kind == "root",
     )
-    textbook.noise = noise or textbook.noise  # applies from the first M-step
     shares = None if prior is None else np.array(prior)
-    labels = list(textbook.adapt(X, vectors, rounds=3, temperature=temperature, prior=shares))
-    adapted = model.adapt(X, small_world.unseen, rounds=3, temperature=temperature, prior=prior, noise=noise)
+    labels = list(textbook.adapt(X, vectors, rounds=3, temperature=temperature, prior=shares, trust=trust))
+    adapted = model.adapt(X, small_world.unseen, rounds=3, temperature=temperature, prior=prior, trust=trust)
     both = np.concatenate([small_world.test_seen.X[::2], X[::2]])
     expected = textbook.log_densities(both, small_world.classes.vectors_of(adapted.classes_))
     # The prior is met to a tolerance of 1e-3, which changes the means by about as much.
@@ -104,11 +103,61 @@ def test_temperature_defaults_to_the_calibrated_one(fitted: Foresight, small_wor
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("rounds", 0), ("rounds", 2.5), ("temperature", 0), ("temperature", -1.0), ("temperature", float("nan"))],
+    [
+        ("rounds", 0),
+        ("rounds", 2.5),
+        ("temperature", 0),
+        ("temperature", -1.0),
+        ("temperature", float("nan")),
+        ("trust", -0.1),
+        ("images_of", "seen"),
+    ],
 )
 def test_invalid_hyperparameter_is_named(name: str, value: Any, fitted: Foresight, small_world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):
         fitted.adapt(small_world.test_unseen.X, **{name: value})
+
+
+# -- trust, other images, ambiguous pairs ------------------------------------------------------------------------------
+
+
+def test_no_trust_leaves_the_scores_as_they_are(fitted: Foresight, small_world: ZeroShotDataset) -> None:
+    X = small_world.test_unseen.X
+    adapted = fitted.adapt(X, trust=0)
+    np.testing.assert_allclose(adapted.decision_function(X), fitted.decision_function(X), rtol=1e-4, atol=1e-3)
+    assert adapted.is_adapted
+    assert adapted.history_ == []
+
+
+def test_images_of_seen_classes_do_little_harm_if_they_are_expected(fitted: Foresight, small_world: ZeroShotDataset) -> None:
+    X, y = small_world.test_unseen.X, small_world.test_unseen.y
+    mixed = np.concatenate([X, small_world.test_seen.X, small_world.train.X])
+    means = {}
+    for images_of in ("unseen", "all"):
+        adapted = fitted.adapt(mixed, images_of=images_of)
+        known = adapted.class_means_.only(small_world.unseen)
+        truth = np.array([adapted.whitening_(adapted._features(X[y == label])).mean(axis=0) for label in known.labels])
+        means[images_of] = np.linalg.norm(known.means - truth, axis=1).mean()
+    assert means["all"] < 0.5 * means["unseen"]
+
+
+def test_images_of_no_class_are_left_out_if_the_model_rejects_them(small_world: ZeroShotDataset) -> None:
+    model = Foresight().fit(small_world.train.X, small_world.train.y, small_world.classes)
+    X = small_world.test_unseen.X
+    scores = model.decision_function(X)
+    rejected = scores.max(axis=1) < np.median(scores.max(axis=1))
+    model.calibration_ = Calibration(temperature=2.0, ECE=1.0, ECE_before=2.0, none_below=float(np.median(scores.max(axis=1))))
+    expected = model.adapt(X[~rejected], images_of="all").decision_function(X)
+    np.testing.assert_allclose(model.adapt(X, images_of="all").decision_function(X), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_twins_are_named(small_world: ZeroShotDataset) -> None:
+    vectors = {label: small_world.classes.vectors_of([label])[0] for label in small_world.classes.labels.tolist()}
+    one, other, *_ = small_world.unseen.tolist()
+    vectors[other] = vectors[one] + 1e-3 * np.random.default_rng(0).normal(size=len(vectors[one]))
+    model = Foresight().fit(small_world.train.X, small_world.train.y, vectors)
+    pairs = model.adapt(small_world.test_unseen.X).ambiguous_pairs_
+    assert {one, other} in [set(pair) for pair in pairs]
 
 
 # -- few images --------------------------------------------------------------------------------------------------------

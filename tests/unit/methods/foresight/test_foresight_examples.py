@@ -115,12 +115,18 @@ def test_many_examples_determine_the_class_mean(model: Foresight, small_world: Z
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_examples_improve_their_classes(n: int, model: Foresight, small_world: ZeroShotDataset) -> None:
+def test_examples_improve_their_classes(n: int, fitted: Foresight, small_world: ZeroShotDataset) -> None:
+    """On average over draws: a single image may be far from the mean of its class."""
     X, y = small_world.test_unseen.X, small_world.test_unseen.y
-    chosen, labels = shots(small_world, n)
-    rest = ~(X[:, None] == chosen[None]).all(axis=2).any(axis=1)
-    before = model.score(X[rest], y[rest], "unseen")
-    assert model.add_examples(chosen, labels).score(X[rest], y[rest], "unseen") > before
+    before, after = [], []
+    for seed in range(20):
+        mixed = np.random.default_rng(seed).permutation(len(y))
+        chosen = np.concatenate([mixed[y[mixed] == label][:n] for label in small_world.unseen])
+        rest = np.setdiff1d(mixed, chosen)
+        model = copy.deepcopy(fitted)
+        before.append(model.score(X[rest], y[rest], "unseen"))
+        after.append(model.add_examples(X[chosen], y[chosen]).score(X[rest], y[rest], "unseen"))
+    assert np.mean(after) > np.mean(before) + 0.01
 
 
 def test_class_with_examples_stays_unseen(fitted: Foresight, model: Foresight, small_world: ZeroShotDataset) -> None:

@@ -148,10 +148,29 @@ def test_followed_by_composes_with_a_linear_map() -> None:
     np.testing.assert_allclose(generator.followed_by(layer)(NEW), [layer @ target for target in generator(NEW)], rtol=1e-9)
 
 
+def test_targets_are_scaled_to_the_length() -> None:
+    plain = WideGenerator.solved(VECTORS, TARGETS, np.full(15, 0.1))(NEW)
+    found = WideGenerator.solved(VECTORS, TARGETS, np.full(15, 0.1), length=2.5)(NEW)
+    np.testing.assert_allclose(found, [2.5 * target / np.sqrt(target @ target) for target in plain], rtol=1e-9)
+
+
+def test_target_of_the_centre_has_no_direction_and_stays_zero() -> None:
+    generator = WideGenerator.solved(VECTORS, TARGETS, np.full(15, 0.1), centre=np.zeros(4), length=2.5)
+    assert not generator(np.zeros((1, 4))).any()
+
+
 @pytest.mark.parametrize("linear", [False, True])
-def test_arrays_round_trip(linear: bool) -> None:
-    generator = WideGenerator.solved(VECTORS, TARGETS, np.full(15, 0.1), linear=linear)
+@pytest.mark.parametrize("length", [0.0, 2.5])
+def test_arrays_round_trip(linear: bool, length: float) -> None:
+    generator = WideGenerator.solved(VECTORS, TARGETS, np.full(15, 0.1), linear=linear, length=length)
+    assert WideGenerator.of_arrays(generator.arrays()).length == length
     np.testing.assert_array_equal(WideGenerator.of_arrays(generator.arrays())(NEW), generator(NEW))
+
+
+def test_arrays_of_an_earlier_version_have_no_length() -> None:
+    generator = WideGenerator.solved(VECTORS, TARGETS, np.full(15, 0.1))
+    arrays = {name: array for name, array in generator.arrays().items() if name.split(".")[1] not in ("linear", "length")}
+    np.testing.assert_array_equal(WideGenerator.of_arrays(arrays)(NEW), generator(NEW))
 
 
 @pytest.mark.parametrize("count", [1, 2])

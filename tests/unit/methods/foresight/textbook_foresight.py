@@ -68,7 +68,9 @@ class Textbook:
         columns = [stats.multivariate_normal(mean, self.covariance).logpdf(images) for mean in self.predicted_means(vectors)]
         return np.stack([np.atleast_1d(column) for column in columns], axis=1)
 
-    def adapt(self, X: Array, unseen: Array, *, rounds: int, temperature: float, prior: Array | None = None) -> Iterator[Array]:
+    def adapt(
+        self, X: Array, unseen: Array, *, rounds: int, temperature: float, prior: Array | None = None, trust: float = 1.0
+    ) -> Iterator[Array]:
         """EM; yields the soft pseudo-labels of every round."""
         images = directions(X, self.root) - self.origin
         vectors = np.concatenate([self.seen, [v / math.sqrt(v @ v) for v in unseen.astype(float)]])
@@ -79,6 +81,6 @@ class Textbook:
                 weights = weights if prior is None else weights * (prior / weights.mean(axis=0))
                 weights = weights / weights.sum(axis=1, keepdims=True)
             yield weights
-            counts = [sum(column) for column in weights.T]
+            counts = [trust * sum(column) for column in weights.T]
             means = [sum(w * x for w, x in zip(column, images, strict=True)) / sum(column) for column in weights.T]
             self.solve(vectors, [*self.means, *means], [*self.counts, *counts])
