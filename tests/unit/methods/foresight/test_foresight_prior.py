@@ -9,7 +9,7 @@ from scipy.special import softmax
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError
 from sightunseen.methods import Foresight
-from sightunseen.methods.foresight.foresight import soft_labels
+from sightunseen.methods.foresight.pseudo_labels import soft_labels
 
 
 @pytest.fixture(scope="module")

@@ -50,23 +50,22 @@ def test_linear_generator_is_saved(small_world: ZeroShotDataset, tmp_path: objec
     assert not np.allclose(wide.decision_function(small_world.test_unseen.X), expected, rtol=0.01)
 
 
-def test_without_noise_adapted_class_means_are_the_weighted_image_means(small_world: ZeroShotDataset) -> None:
+def test_with_much_trust_adapted_class_means_are_the_weighted_image_means(small_world: ZeroShotDataset) -> None:
     data = small_world
     model = Foresight().fit(data.train.X, data.train.y, data.classes)
     labels = softmax(model.decision_function(data.test_unseen.X, data.unseen).astype(float) / 3.0, axis=1)
-    adapted = model.adapt(data.test_unseen.X, rounds=1, temperature=3.0, noise=1e-9)
+    adapted = model.adapt(data.test_unseen.X, rounds=1, temperature=3.0, trust=1e9)
     images, points = adapted.compared(data.test_unseen.X, data.unseen)
     for k in range(len(data.unseen)):
         own = sum(weight * image for weight, image in zip(labels[:, k], images, strict=True)) / labels[:, k].sum()
         np.testing.assert_allclose(points[k], own, atol=1e-3 * np.abs(images).max())
-    with_noise = model.adapt(data.test_unseen.X, rounds=1, temperature=3.0).compared(data.test_unseen.X, data.unseen)[1]
-    assert np.abs(with_noise).mean() < 0.99 * np.abs(points).mean()  # shrunk towards zero
+    with_less = model.adapt(data.test_unseen.X, rounds=1, temperature=3.0).compared(data.test_unseen.X, data.unseen)[1]
+    assert np.abs(with_less).mean() < 0.99 * np.abs(points).mean()  # shrunk towards zero
 
 
 def test_invalid_generator_and_noise_raise(small_world: ZeroShotDataset) -> None:
     data = small_world
     with pytest.raises(SettingsError, match="generator must be one of wide, linear; got 'deep'"):
         Foresight(generator="deep").fit(data.train.X, data.train.y, data.classes)
-    model = Foresight().fit(data.train.X, data.train.y, data.classes)
     with pytest.raises(SettingsError, match="noise"):
-        model.adapt(data.test_unseen.X, noise=0)
+        Foresight(noise=0).fit(data.train.X, data.train.y, data.classes)
