@@ -45,7 +45,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         The values to choose among. None: the search space of the method; ``{}``: hyperparameters stay as they are.
     cv : int or iterable of (training labels, validation labels), default=None
         Number of folds to draw, or the folds themselves. None: one for a gradient-trained method; for a method that leaves
-        classes out in closed form as many as give 200 validation classes in total, but 8 to 40; for any other method as many
+        classes out in closed form as many as give 200 validation classes in total, but 16 to 40; for any other method as many
         as give 50 validation classes in total, at most five.
     refit : bool, default=True
         Whether to fit ``best_estimator_`` on all images.

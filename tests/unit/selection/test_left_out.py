@@ -131,9 +131,9 @@ def test_test_rows_and_vectors_of_unseen_classes_are_not_used(small_world: ZeroS
     assert one == other
 
 
-@pytest.mark.parametrize(("n_seen", "n_unseen", "left", "folds"), [(12, 4, 3, 40), (60, 20, 15, 14), (120, 60, 40, 8)])
+@pytest.mark.parametrize(("n_seen", "n_unseen", "left", "folds"), [(12, 4, 3, 40), (36, 12, 9, 23), (60, 20, 15, 16)])
 def test_default_folds_leave_out_two_hundred_classes(n_seen: int, n_unseen: int, left: int, folds: int) -> None:
-    """At least 8 folds, at most 40."""
+    """At least 16 folds, at most 40."""
     data = make_world(World(n_seen=n_seen, n_unseen=n_unseen, n_attributes=10, n_features=8, images_per_class=4))
     report = choose_left_out(Foresight(feature_scaling="centred"), data, {}).report
     assert report["folds"] == [{"training_classes": n_seen - left, "validation_classes": left}] * folds
