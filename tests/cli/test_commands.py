@@ -283,7 +283,13 @@ def test_record_of_an_adaptation_has_its_parent(run: Run, desk: Path) -> None:
     assert (found["kind"], found["protocol"]) == ("adapt", "honest")
     assert (found["parent"]["results"], found["parent"]["selection"]) == (parent["results"], parent["selection"])
     chosen = found["selection"]["chosen"]["temperature"]
-    assert found["settings"]["adaptation"] == {"rounds": 2, "temperature": chosen, "prior": None, "noise": None}
+    assert found["settings"]["adaptation"] == {
+        "rounds": 2,
+        "temperature": chosen,
+        "trust": 1.0,
+        "prior": None,
+        "images_of": "unseen",
+    }
     assert [entry["round"] for entry in found["history"]] == [1, 2]
     again = json.loads(succeed(run, "evaluate new data --json"))
     assert {name: again[name] for name in NUMBERS} == {name: found["results"][name] for name in NUMBERS}

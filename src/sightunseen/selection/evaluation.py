@@ -4,7 +4,7 @@ T1 and U are per-class top-1 accuracies on images of unseen classes, S is that o
 mean of U and S, and AUSUC is the area under the seen-unseen curve.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -182,7 +182,8 @@ def measure(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> dict[str
     -------
     dict
         T1, U, S, H and AUSUC in percent; ``best_penalty``, the seen penalty with the best H (calibrated stacking), and
-        ``H_at_best_penalty``; for a fold also ``calibration``, fitted at this penalty.
+        ``H_at_best_penalty``; for a fold also ``calibration``, fitted at this penalty, and ``curve``, the seen-unseen curve
+        as a function of the seen penalty.
 
     Raises
     ------
@@ -197,6 +198,7 @@ def measure(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> dict[str
         measured["H_at_best_penalty"] = round(100 * harmonic_mean(*result.curve.at(bonus)), 2)
         if isinstance(data, Fold):
             measured["calibration"] = asdict(_calibration(result.scored, model, bonus))
+            measured["curve"] = replace(result.curve, bonus=result.curve.bonus + model.seen_penalty)
     return measured
 
 

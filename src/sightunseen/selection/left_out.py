@@ -16,7 +16,7 @@ from sightunseen.core.randomness import derive_seed
 from sightunseen.methods import LeaveClassesOut
 from sightunseen.selection.choice import CRITERIA, Choice, Grid, combinations
 from sightunseen.selection.folds import NO_HELD_OUT_IMAGES
-from sightunseen.selection.search import mean_of
+from sightunseen.selection.search import mean_of, over_folds
 
 ENOUGH_CLASSES = 200  # left-out classes in all folds together, within these numbers of folds:
 FEWEST_FOLDS, MOST_FOLDS = 16, 40
@@ -77,9 +77,7 @@ def choose_left_out(
         raise DataError(NO_HELD_OUT_IMAGES)
     tried: list[dict[str, Any]] = []
     for settings, by_fold in zip(parameters, measured, strict=True):
-        folds = [by_fold[k] for k in used]
-        point = {**mean_of(folds), "H_of_folds": [fold["H_at_best_penalty"] for fold in folds]}
-        tried.append({"settings": settings, "points": [point]})
+        tried.append({"settings": settings, "points": [over_folds([by_fold[k] for k in used])]})
     best = max(tried, key=lambda entry: CRITERIA["T1 + H"](entry["points"][0]))
     point = best["points"][0]
     few = _scored(model, data, dict(list(used.items())[:CALIBRATED_FOLDS]), [best["settings"]], seed)
@@ -105,7 +103,7 @@ class _Scored:
         self.column_unseen, self.image_unseen = np.isin(candidates, unseen), np.isin(truth, unseen)
 
     def measured(self) -> dict[str, Any]:
-        """T1, AUSUC, and the seen penalty with the best H, in percent."""
+        """T1, AUSUC, and the seen penalty with the best H, in percent; the seen-unseen curve."""
         among_unseen = self.scores[np.ix_(self.image_unseen, self.column_unseen)].argmax(axis=1)
         predicted = self.candidates[self.column_unseen][among_unseen]
         curve = seen_unseen_curve(self.scores, self.truth, self.candidates, self.candidates[~self.column_unseen])
@@ -115,6 +113,7 @@ class _Scored:
             "AUSUC": 100 * curve.area,
             "best_penalty": penalty,
             "H_at_best_penalty": 100 * harmonic_mean(*curve.at(penalty)),
+            "curve": curve,
         }
 
     def calibrated(self, seen_penalty: float) -> Calibration:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightunseen.core.calibration import Calibration
 from sightunseen.selection.choice import Choice
-from sightunseen.selection.search import mean_of
+from sightunseen.selection.search import over_folds
 
 HARM = 1.0  # points of T1 that an adaptation may lose in a rehearsal without a warning
 
@@ -63,7 +63,7 @@ def judge(choice: Choice, before: Sequence[Mapping[str, Any]], optional: bool) -
 
 def _without_adaptation(choice: Choice, before: Sequence[Mapping[str, Any]], report: dict[str, Any]) -> Choice:
     """Replace the choice by ``trust=0``, with the seen penalty and calibration of the unadapted models."""
-    settings, measured = {**choice.settings, "trust": 0.0}, mean_of(before)
+    settings, measured = {**choice.settings, "trust": 0.0}, over_folds(before)
     penalty = measured["best_penalty"]
     report |= {"chosen": {**settings, "seen_penalty": penalty}, "calibration": measured["calibration"]}
     return Choice(settings, penalty, None, report, Calibration(**measured["calibration"]))

@@ -9,12 +9,15 @@ import numpy as np
 from sklearn.base import clone
 
 from sightunseen.core.dataset import Fold, ZeroShotDataset, apart
+from sightunseen.core.metrics import best_common_bonus
 from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, GradientTrainedClassifier, ZeroShotClassifier
 from sightunseen.selection.choice import Choice, Grid, Tried, combinations
 from sightunseen.selection.evaluation import measure
 from sightunseen.training import Hook, Run, Training, train_together
 
 POINTS = 10  # stopping points, evenly spaced along training, at which a gradient-trained model is evaluated
+
+OF_FOLDS = {"T1": "T1", "H": "H_at_best_penalty"}
 
 Curve = list[dict[str, Any]]  # measurements, one entry per stopping point; a closed-form method has one
 
@@ -46,7 +49,7 @@ class Measurements(Hook):
         due = int(training.steps_done / every) > int(training.steps_before / every)
         if not due and not training.finished:
             return
-        measured = measure(training.model, self.data)
+        measured = {name: value for name, value in measure(training.model, self.data).items() if name != "curve"}
         training.curve.append({"steps": training.steps_done, "loss": training.losses[-1][1], **measured})
 
 
@@ -252,16 +255,29 @@ def _tried(parameters: Sequence[Mapping[str, Any]], curves: Sequence[Sequence[Cu
 
 def _means(curves: Sequence[Curve]) -> Curve:
     """Average the measurements of the folds, point by point."""
-    found = []
-    for points in zip(*curves, strict=True):
-        mean = mean_of(points)
-        steps = {"steps": points[0]["steps"]} if "steps" in mean else {}  # stays an integer
-        of_folds = {
-            "T1_of_folds": [point["T1"] for point in points],
-            "H_of_folds": [point["H_at_best_penalty"] for point in points],
-        }
-        found.append({**mean, **steps, **of_folds})
-    return found
+    return [over_folds(points) for points in zip(*curves, strict=True)]
+
+
+def over_folds(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Average the measurements of class folds.
+
+    Parameters
+    ----------
+    points : sequence of mapping
+        Result of :func:`~sightunseen.selection.evaluation.measure` for each fold.
+
+    Returns
+    -------
+    dict
+        Means; ``best_penalty`` is the seen penalty with the best mean of H if the seen-unseen curves of the folds are known.
+        ``T1_of_folds`` and ``H_of_folds`` are lists.
+    """
+    curves = [point["curve"] for point in points if "curve" in point]
+    mean = mean_of([{name: value for name, value in point.items() if name != "curve"} for point in points])
+    steps = {"steps": points[0]["steps"]} if "steps" in mean else {}  # stays an integer
+    penalty = {"best_penalty": best_common_bonus(curves)} if len(curves) == len(points) else {}
+    of_folds = {f"{short}_of_folds": [point[name] for point in points] for short, name in OF_FOLDS.items()}
+    return {**mean, **steps, **penalty, **of_folds}
 
 
 def mean_of(values: Sequence[Any]) -> Any:
