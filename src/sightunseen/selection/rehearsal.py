@@ -1,7 +1,7 @@
 """Judge a rehearsed adaptation by its effect on validation classes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,14 @@ def judge(choice: Choice, before: Sequence[Mapping[str, Any]], optional: bool) -
             f"adapting lowered T1 by more than a point in {harmed} of {len(t1)} class folds, by {-change.min():.1f} points in "
             f"the worst ({numbers}, on average). Check the answers on a few labelled images."
         ]
-    return replace(choice, report=report)
+    return _cautious(replace(choice, report=report), point["temperature_of_folds"])
+
+
+def _cautious(choice: Choice, temperatures: Sequence[float]) -> Choice:
+    """Calibrate with the highest temperature of the rehearsals: an adapted model is confident of its own mistakes."""
+    assert choice.calibration is not None
+    calibration = replace(choice.calibration, temperature=max(temperatures))
+    return replace(choice, calibration=calibration, report={**choice.report, "calibration": asdict(calibration)})
 
 
 def _without_adaptation(choice: Choice, before: Sequence[Mapping[str, Any]], report: dict[str, Any]) -> Choice:

@@ -270,13 +270,15 @@ def over_folds(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     -------
     dict
         Means; ``best_penalty`` is the seen penalty with the best mean of H if the seen-unseen curves of the folds are known.
-        ``T1_of_folds`` and ``H_of_folds`` are lists.
+        ``T1_of_folds``, ``H_of_folds`` and ``temperature_of_folds`` are lists.
     """
     curves = [point["curve"] for point in points if "curve" in point]
     mean = mean_of([{name: value for name, value in point.items() if name != "curve"} for point in points])
     steps = {"steps": points[0]["steps"]} if "steps" in mean else {}  # stays an integer
     penalty = {"best_penalty": best_common_bonus(curves)} if len(curves) == len(points) else {}
     of_folds = {f"{short}_of_folds": [point[name] for point in points] for short, name in OF_FOLDS.items()}
+    if "calibration" in points[0]:
+        of_folds["temperature_of_folds"] = [point["calibration"]["temperature"] for point in points]
     return {**mean, **steps, **penalty, **of_folds}
 
 

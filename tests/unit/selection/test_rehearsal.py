@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sightunseen.core.calibration import Calibration
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.data.synthetic_features import World, make_world
@@ -19,8 +20,9 @@ CALIBRATION = {"temperature": 2.0, "ECE": 1.0, "ECE_before": 2.0}
 
 
 def rehearsed(T1: list[float], H: list[float]) -> Choice:
-    point = {"T1_of_folds": T1, "H_of_folds": H, "best_penalty": 0.5}
-    return Choice({"temperature": 2.0}, 0.5, None, {"tried": [{"settings": {"temperature": 2.0}, "points": [point]}]})
+    point = {"T1_of_folds": T1, "H_of_folds": H, "best_penalty": 0.5, "temperature_of_folds": [3.0, 7.0]}
+    report = {"tried": [{"settings": {"temperature": 2.0}, "points": [point]}]}
+    return Choice({"temperature": 2.0}, 0.5, None, report, Calibration(**CALIBRATION))
 
 
 def before(T1: list[float], H: list[float]) -> list[dict[str, Any]]:
@@ -38,6 +40,13 @@ def test_adaptation_that_helps_everywhere_passes_without_a_warning() -> None:
     assert choice.report["rehearsal"]["T1_before"] == 60.0
     assert choice.report["rehearsal"]["T1_after"] == 65.5
     assert choice.report["rehearsal"]["worst_change_of_T1"] == 1.0
+
+
+def test_confidence_is_that_of_the_least_certain_rehearsal() -> None:
+    choice = judge(rehearsed([60.0, 71.0], [50.0, 51.0]), before([50.0, 70.0], [40.0, 50.0]), optional=True)
+    assert choice.calibration is not None
+    assert choice.calibration.temperature == 7.0
+    assert choice.report["calibration"]["temperature"] == 7.0
 
 
 def test_adaptation_that_does_not_help_is_not_made() -> None:
