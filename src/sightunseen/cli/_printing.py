@@ -111,8 +111,9 @@ def print_choice(record: RunRecord, verbose: bool = False) -> None:
         _print_tried(record.selection)
     chosen = _listed(record.selection.get("chosen", {})).replace("seen_penalty", "seen penalty")
     if folds:
-        count = sum(fold["validation_classes"] for fold in folds)
-        sentence = f"chosen on {count} validation classes ({len(folds)} fold{'s' * (len(folds) > 1)}): {chosen}"
+        sizes = sorted({fold["validation_classes"] for fold in folds})
+        size = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else str(sizes[0])
+        sentence = f"chosen on {len(folds)} class fold{'s' * (len(folds) > 1)} of {size} validation classes: {chosen}"
     else:
         sentence = f"chosen by {record.selection['by']}: {chosen}" if chosen else record.selection["by"]
     print(f"seed {record.seed}, each for itself: {sentence}." if record.seeds else f"{sentence[0].upper()}{sentence[1:]}.")

@@ -114,7 +114,8 @@ def choose_adaptation_on_validation(
     fit_chosen(rehearsed, [as_long] * len(folds), folds, stages, hooks)
     before = [measure(one, apart(fold, hold_out)[1]) for one, fold in zip(rehearsed, folds, strict=True)]
     tried = search_adaptation(rehearsed, folds, fixed, grid, hooks, hold_out)
-    return judge(best_on_validation(tried, folds, "T1 + H" if many else "H"), before, "trust" in model.adaptation_defaults())
+    choice = best_on_validation(tried, folds, "T1 + H" if many else "H")
+    return judge(choice, before, "trust" in model.adaptation_defaults(), model.temperature_)
 
 
 def best_on_validation(tried: Tried, folds: Sequence[Fold], by: str = "H") -> Choice:

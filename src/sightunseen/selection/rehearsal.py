@@ -13,7 +13,7 @@ from sightunseen.selection.search import over_folds
 HARM = 1.0  # points of T1 that an adaptation may lose in a rehearsal without a warning
 
 
-def judge(choice: Choice, before: Sequence[Mapping[str, Any]], optional: bool) -> Choice:
+def judge(choice: Choice, before: Sequence[Mapping[str, Any]], optional: bool, temperature: float = 0.0) -> Choice:
     """Compare the chosen adaptation with the unadapted models of the rehearsals.
 
     Parameters
@@ -24,6 +24,8 @@ def judge(choice: Choice, before: Sequence[Mapping[str, Any]], optional: bool) -
         Measurements of the unadapted model in every rehearsal.
     optional : bool
         Whether the method has the hyperparameter ``trust``, which is 0 for no adaptation.
+    temperature : float, default=0.0
+        Calibrated temperature of the model before adapting; that of the adapted model is not lower.
 
     Returns
     -------
@@ -58,11 +60,11 @@ def judge(choice: Choice, before: Sequence[Mapping[str, Any]], optional: bool) -
             f"adapting lowered T1 by more than a point in {harmed} of {len(t1)} class folds, by {-change.min():.1f} points in "
             f"the worst ({numbers}, on average). Check the answers on a few labelled images."
         ]
-    return _cautious(replace(choice, report=report), point["temperature_of_folds"])
+    return _cautious(replace(choice, report=report), [*point["temperature_of_folds"], temperature])
 
 
 def _cautious(choice: Choice, temperatures: Sequence[float]) -> Choice:
-    """Calibrate with the highest temperature of the rehearsals: an adapted model is confident of its own mistakes."""
+    """Calibrate with the highest of the temperatures: an adapted model is confident of its own mistakes."""
     assert choice.calibration is not None
     calibration = replace(choice.calibration, temperature=max(temperatures))
     return replace(choice, calibration=calibration, report={**choice.report, "calibration": asdict(calibration)})

@@ -84,4 +84,4 @@ def test_tried_combinations_are_sorted_by_what_they_are_selected_by(
     print_choice(RunRecord("train", "Foresight", {}, 0, "honest", {}, selection=selection), verbose=True)
     lines = printed(capsys)
     assert re.match(rf"\s*{first}\s", lines[3])
-    assert lines[-1].startswith("Chosen on 3 validation classes (1 fold): noise 1, seen penalty 1")
+    assert lines[-1].startswith("Chosen on 1 class fold of 3 validation classes: noise 1, seen penalty 1")
