@@ -122,6 +122,8 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
     version = 2
 
     whitening_: Whitening | None = None
+    class_means_: ClassMeans
+    examples_: ClassMeans
 
     def __init__(
         self,
@@ -166,9 +168,7 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
             If features, labels or class vectors are invalid.
         """
         X, y = self._begin_fit(X, y, classes)
-        whitening, means, counts = self._seen_means(X, y)
-        self.examples_ = ClassMeans(self.seen_classes_[:0], means[:0], counts[:0])
-        self._store(whitening, ClassMeans(self.seen_classes_, means, counts / (self.noise * counts.mean())))
+        self._learn_means(X, y)
         self._remember_images(X, y)
         return self
 
@@ -275,9 +275,7 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         check_number("temperature (more than zero)", temperature, np.nextafter(0, 1))
         shares = class_shares(prior, len(unseen))
         if self.whitening_ is None:  # loaded from a folder of an earlier version
-            whitening, means, counts = self._seen_means(X_seen, y_seen)
-            self.examples_ = ClassMeans(self.seen_classes_[:0], means[:0], counts[:0])
-            self._store(whitening, ClassMeans(self.seen_classes_, means, counts / (self.noise * counts.mean())))
+            self._learn_means(X_seen, y_seen)
         assert self.whitening_ is not None
         known = self.class_means_.only(self.seen_classes_)
         first = self._regression(self._with_examples(known))
@@ -304,15 +302,17 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         penalty = self.seen_penalty * np.isin(self.classes_, self.seen_classes_)
         return self.is_none(self._scorer(self.classes_)(X) - penalty, self.classes_)
 
-    def _seen_means(self, X: Floats, y: Labels) -> tuple[Whitening, Doubles, Doubles]:
-        """Return the whitening, the whitened means (s, d) and the counts (s,) of the seen classes."""
+    def _learn_means(self, X: Floats, y: Labels) -> None:
+        """Compute whitening and class means of scaled images (n, d) of the seen classes, and fit the regression to them."""
         known: dict[str, Scatter] = getattr(self, "_shared_scatter", {})
         if self.feature_scaling not in known:
             targets = np.searchsorted(self.seen_classes_, y)
             known[self.feature_scaling] = Scatter.of(X, targets, len(self.seen_classes_), self.scaling_.views)
         scatter = known[self.feature_scaling]
         whitening = Whitening.of(scatter.covariances, self.shrinkage)
-        return whitening, whitening(scatter.means), scatter.counts
+        means, weights = whitening(scatter.means), scatter.counts / (self.noise * scatter.counts.mean())
+        self.examples_ = ClassMeans(self.seen_classes_[:0], means[:0], weights[:0])
+        self._store(whitening, ClassMeans(self.seen_classes_, means, weights))
 
     def _regression(self, known: ClassMeans) -> WideGenerator:
         """Regress means (t, d) on class vectors (t, a); the ridge penalties are the inverse weights."""
