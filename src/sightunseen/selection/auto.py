@@ -12,14 +12,13 @@ from sightunseen.core.dataset import Fold, ZeroShotDataset
 from sightunseen.core.errors import DataError, SightUnseenError
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.selection.choice import Choice, search_space
+from sightunseen.selection.choice import CRITERIA, Choice, search_space
 from sightunseen.selection.evaluation import measure
 from sightunseen.selection.folds import MOST_FOLDS, class_folds
 from sightunseen.selection.on_validation import choose_on_validation
-from sightunseen.selection.search import fit_chosen
+from sightunseen.selection.search import OF_FOLDS, fit_chosen
 
 PREFERRED = "Foresight"  # it adapts, explains, exports and takes examples
-METRICS = {"T1": "T1", "H": "H_at_best_penalty"}  # names in the report, and those of measure
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def choose_method(
     if not points:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise DataError(f"none of the methods can be fitted to the data. {reasons}")
-    sums = {name: [point["T1"] + point["H_at_best_penalty"] for point in found] for name, found in points.items()}
+    sums = {name: [CRITERIA["T1 + H"](point) for point in found] for name, found in points.items()}
     chosen, why = one_standard_error(sums)
     compared = [_row(name, points[name], sums) for name in sorted(sums, key=lambda name: -np.mean(sums[name]))]
     report = {
@@ -191,7 +190,7 @@ def _measured(candidate: ZeroShotClassifier, choice: Choice, fold: Fold) -> dict
 def _row(name: str, points: Sequence[Mapping[str, Any]], sums: Mapping[str, Sequence[float]]) -> dict[str, Any]:
     """Means over the folds with their standard errors, in percent."""
     row: dict[str, Any] = {"method": name}
-    row |= {metric: _rounded(np.mean([point[key] for point in points])) for metric, key in METRICS.items()}
+    row |= {metric: _rounded(np.mean([point[key] for point in points])) for metric, key in OF_FOLDS.items()}
     row |= {"T1 + H": _rounded(np.mean(sums[name])), "standard_error": _rounded(_standard_error(sums[name]))}
     if PREFERRED in sums and name != PREFERRED:
         mean, error = _difference(sums[name], sums[PREFERRED])

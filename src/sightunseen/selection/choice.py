@@ -115,6 +115,42 @@ def search_space(default: Grid, fixed: Mapping[str, Any], asked: Grid | None = N
     return {name: list(values) for name, values in asked.items()}
 
 
+def choice_of(
+    entry: Mapping[str, Any], tried: Tried, folds: Sequence[Mapping[str, int]], by: str, calibration: Mapping[str, Any]
+) -> Choice:
+    """Make the choice of a tried combination, at its best stopping point.
+
+    Parameters
+    ----------
+    entry : mapping
+        The chosen entry of ``tried``.
+    tried : list of dict
+        All combinations, for the report.
+    folds : sequence of mapping
+        Sizes of the class folds, for the report.
+    by : str
+        The criterion, a key of ``CRITERIA``.
+    calibration : mapping
+        Fields of a :class:`~sightunseen.core.calibration.Calibration`.
+
+    Returns
+    -------
+    Choice
+        The choice, with its report.
+    """
+    settings, point = entry["settings"], best_point(entry)
+    steps = {"steps": point["steps"]} if "steps" in point else {}
+    report = {
+        "by": f"{by} on validation classes",
+        "folds": list(folds),
+        "tried": tried,
+        "chosen": {**settings, **steps, "seen_penalty": point["best_penalty"]},
+        "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
+        "calibration": calibration,
+    }
+    return Choice(settings, point["best_penalty"], point.get("steps"), report, Calibration(**calibration))
+
+
 def best_point(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Stopping point of a tried combination with the best H on validation classes.
 

@@ -53,11 +53,15 @@ def class_folds(estimator: Any, data: ZeroShotDataset, n_folds: int | None = Non
     """
     folds = data.validation_folds(n_folds or 1, seed)
     if n_folds is None and estimator.quick:
-        enough = -(-ENOUGH_CLASSES // len(folds[0].unseen))
-        folds = data.validation_folds(min(MOST_FOLDS, enough), seed)
+        folds = data.validation_folds(enough_folds(len(folds[0].unseen), ENOUGH_CLASSES, 1, MOST_FOLDS), seed)
     if not all(len(fold.test_seen) for fold in folds):
         raise DataError(NO_HELD_OUT_IMAGES)
     return folds
+
+
+def enough_folds(size: int, enough: int, fewest: int, most: int) -> int:
+    """Number of class folds of ``size`` validation classes that have ``enough`` of them together, within bounds."""
+    return int(np.clip(-(-enough // size), fewest, most))
 
 
 def rehearsal_folds(data: ZeroShotDataset, n_folds: int | None = None, seed: int = 0) -> list[Fold]:
@@ -87,7 +91,7 @@ def rehearsal_folds(data: ZeroShotDataset, n_folds: int | None = None, seed: int
     """
     size = len(data.drawn_classes(0, seed))
     if n_folds is None:
-        n_folds = int(np.clip(-(-ENOUGH_CLASSES // size), FEWEST_REHEARSALS, MOST_REHEARSALS))
+        n_folds = enough_folds(size, ENOUGH_CLASSES, FEWEST_REHEARSALS, MOST_REHEARSALS)
     folds = []
     for k in range(n_folds):
         drawn = twins(data, size, derive_seed(seed, "twins", k)) if k % 2 else data.drawn_classes(k, seed)

@@ -14,10 +14,11 @@ from sightunseen.core.errors import DataError
 from sightunseen.core.metrics import harmonic_mean, per_class_accuracy, seen_unseen_curve
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods import LeaveClassesOut
-from sightunseen.selection.choice import CRITERIA, Choice, Grid, combinations
-from sightunseen.selection.folds import NO_HELD_OUT_IMAGES
+from sightunseen.selection.choice import CRITERIA, Choice, Grid, choice_of, combinations
+from sightunseen.selection.folds import NO_HELD_OUT_IMAGES, enough_folds
 from sightunseen.selection.search import mean_of, over_folds
 
+BY = "T1 + H"
 ENOUGH_CLASSES = 200  # left-out classes in all folds together, within these numbers of folds:
 FEWEST_FOLDS, MOST_FOLDS = 16, 40
 IMAGE_SPLITS = 2  # statistics of the training images are computed for each; the folds take turns
@@ -66,7 +67,7 @@ def choose_left_out(
     """
     if n_folds is None:
         size = len(data.drawn_classes(0, seed))
-        n_folds = int(np.clip(-(-ENOUGH_CLASSES // size), FEWEST_FOLDS, MOST_FOLDS))
+        n_folds = enough_folds(size, ENOUGH_CLASSES, FEWEST_FOLDS, MOST_FOLDS)
     left_out = {k: data.drawn_classes(k, seed) for k in range(n_folds)}
     parameters = combinations(grid)
     measured: list[dict[int, dict[str, Any]]] = [{} for _ in parameters]
@@ -78,21 +79,12 @@ def choose_left_out(
     tried: list[dict[str, Any]] = []
     for settings, by_fold in zip(parameters, measured, strict=True):
         tried.append({"settings": settings, "points": [over_folds([by_fold[k] for k in used])]})
-    best = max(tried, key=lambda entry: CRITERIA["T1 + H"](entry["points"][0]))
-    point = best["points"][0]
+    best = max(tried, key=lambda entry: CRITERIA[BY](entry["points"][0]))
+    penalty = best["points"][0]["best_penalty"]
     few = _scored(model, data, dict(list(used.items())[:CALIBRATED_FOLDS]), [best["settings"]], seed)
-    calibration = mean_of([vars(scored.calibrated(point["best_penalty"])) for _, _, scored in few])
-    report = {
-        "by": "T1 + H on validation classes",
-        "folds": [
-            {"training_classes": len(data.seen) - len(block), "validation_classes": len(block)} for block in used.values()
-        ],
-        "tried": tried,
-        "chosen": {**best["settings"], "seen_penalty": point["best_penalty"]},
-        "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
-        "calibration": calibration,
-    }
-    return Choice(best["settings"], point["best_penalty"], None, report, Calibration(**calibration))
+    calibration = mean_of([vars(scored.calibrated(penalty)) for _, _, scored in few])
+    sizes = [{"training_classes": len(data.seen) - len(block), "validation_classes": len(block)} for block in used.values()]
+    return choice_of(best, tried, sizes, BY, calibration)
 
 
 class _Scored:

@@ -5,10 +5,9 @@ from typing import Any
 
 from sklearn.base import clone
 
-from sightunseen.core.calibration import Calibration
 from sightunseen.core.dataset import Fold, ZeroShotDataset, apart
 from sightunseen.methods import AdaptableClassifier, LeaveClassesOut, ZeroShotClassifier
-from sightunseen.selection.choice import CRITERIA, Choice, Grid, Tried, best_point
+from sightunseen.selection.choice import CRITERIA, Choice, Grid, Tried, best_point, choice_of
 from sightunseen.selection.evaluation import measure
 from sightunseen.selection.folds import class_folds, rehearsal_folds
 from sightunseen.selection.left_out import choose_left_out
@@ -136,17 +135,7 @@ def best_on_validation(tried: Tried, folds: Sequence[Fold], by: str = "H") -> Ch
         The choice, with its report.
     """
     entry = max(tried, key=lambda entry: CRITERIA[by](best_point(entry)))
-    settings, point = entry["settings"], best_point(entry)
-    steps = {"steps": point["steps"]} if "steps" in point else {}
-    report = {
-        "by": f"{by} on validation classes",
-        "folds": [_sizes(fold) for fold in folds],
-        "tried": tried,
-        "chosen": {**settings, **steps, "seen_penalty": point["best_penalty"]},
-        "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
-        "calibration": point["calibration"],
-    }
-    return Choice(settings, point["best_penalty"], point.get("steps"), report, Calibration(**point["calibration"]))
+    return choice_of(entry, tried, [_sizes(fold) for fold in folds], by, best_point(entry)["calibration"])
 
 
 def _sizes(fold: Fold) -> dict[str, int]:

@@ -22,6 +22,7 @@ from sightunseen.core.linear import SMALLEST_LENGTH
 from sightunseen.methods.base.feature_scaling import CENTRED, FeatureScaling
 from sightunseen.methods.foresight.whitening import Scatter, shrunk_root
 from sightunseen.methods.foresight.wide_generator import kernel_of
+from sightunseen.methods.shared.span import Span
 
 Indices = NDArray[np.intp]
 MEAN_AT_ORIGIN = (*CENTRED, "standard")  # feature scalings that subtract the mean of the training images
@@ -79,7 +80,7 @@ class Products:
 class View:
     """One view of the features: scatter of scaled training images, and scaled test images.
 
-    If there are fewer training images than features, coordinates in their span replace the features: differences of scores
+    If there are far fewer training images than features, coordinates in their span replace the features: differences of scores
     do not change, and the covariance is smaller.
 
     Parameters
@@ -96,12 +97,9 @@ class View:
 
     def __init__(self, kind: str, X: Floats, targets: Indices, X_test: Floats) -> None:
         scaling = FeatureScaling.learned(kind, X)
-        train, test, self.size = scaling(X), scaling(X_test), X.shape[1]
-        if len(train) < self.size:
-            basis = linalg.qr(train.T, mode="economic", check_finite=False)[0].astype(np.float32)
-            train, test = train @ basis, test @ basis
-        self.test = test
-        self.scatter = Scatter.of(train, targets, int(targets.max()) + 1)
+        span, self.size = Span.of(scaling(X)), X.shape[1]
+        self.test = span.coordinates(scaling(X_test))
+        self.scatter = Scatter.of(span.X, targets, int(targets.max()) + 1)
 
     def products(self, shrinkage: float) -> Products:
         """Inner products with the inverse of the shrunk covariance."""

@@ -58,6 +58,10 @@ class Span:
         basis, triangle = linalg.qr(X.T, mode="economic", check_finite=False)  # (d, n), (n, n)
         return cls(np.ascontiguousarray(triangle.T), basis)
 
+    def coordinates(self, X: Array) -> Array:
+        """Convert features of other images, (m, d), to coordinates of their projection onto the span, (m, r)."""
+        return X if self.basis is None else np.asarray(X @ self.basis)
+
     def expand(self, weights: Array) -> Array:
         """Convert weights of coordinates, (r, k), to weights of features, (d, k)."""
         return weights if self.basis is None else np.asarray(self.basis @ weights)
