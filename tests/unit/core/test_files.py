@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from sightunseen.core.errors import StorageError
-from sightunseen.core.files import folder_written_atomically, sha256_of, written_atomically
+from sightunseen.core import files
+from sightunseen.core.files import check_writable, folder_written_atomically, restore, sha256_of, sweep, written_atomically
 
 
 def disk_full(*_: object, **__: object) -> None:
@@ -93,7 +94,7 @@ def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o750
 
 
-@pytest.mark.parametrize("function", ["os.fsync", "os.replace", "tempfile.mkstemp"])
+@pytest.mark.parametrize("function", ["os.fsync", "os.replace", "os.open"])
 @pytest.mark.parametrize("before", [{}, {"file": "old words"}], ids=["new file", "old file"])
 def test_failed_write_of_a_file_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, before: dict[str, str]
@@ -151,7 +152,7 @@ def test_other_folders_and_files_are_not_replaced(tmp_path: Path, old_folder: Pa
     assert content_of(tmp_path) == before
 
 
-@pytest.mark.parametrize("function", ["os.fsync", "os.rename", "tempfile.mkdtemp"])
+@pytest.mark.parametrize("function", ["os.fsync", "os.rename", "os.open", "os.mkdir"])
 def test_failed_write_of_a_new_folder_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
     monkeypatch.setattr(function, disk_full)
     with (
@@ -170,6 +171,20 @@ def test_error_while_writing_a_folder_changes_nothing(tmp_path: Path, old_folder
     assert content_of(tmp_path) == {"model": "a folder", "model/old": "old words"}
 
 
+@pytest.fixture
+def no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behave as on a file system that cannot exchange two folders."""
+    monkeypatch.setattr(files, "_exchanged", lambda *_: False)
+
+
+@pytest.mark.usefixtures("no_exchange")
+def test_folder_is_replaced_without_exchange(tmp_path: Path, old_folder: Path) -> None:
+    with folder_written_atomically(old_folder, replaceable=lambda _: True) as folder:
+        (folder / "new").write_text("new words")
+    assert content_of(tmp_path) == {"model": "a folder", "model/new": "new words"}
+
+
+@pytest.mark.usefixtures("no_exchange")
 @pytest.mark.parametrize("rename", [1, 2])
 @pytest.mark.parametrize("error", [OSError(errno.EACCES, "denied"), KeyboardInterrupt()], ids=["an error", "Ctrl-C"])
 def test_failed_rename_keeps_the_old_folder(
@@ -182,6 +197,7 @@ def test_failed_rename_keeps_the_old_folder(
     assert content_of(tmp_path) == {"model": "a folder", "model/old": "old words"}
 
 
+@pytest.mark.usefixtures("no_exchange")
 def test_old_folder_is_not_deleted_if_it_cannot_be_moved_back(
     tmp_path: Path, old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,3 +205,72 @@ def test_old_folder_is_not_deleted_if_it_cannot_be_moved_back(
     with pytest.raises(StorageError), folder_written_atomically(old_folder, replaceable=lambda _: True) as folder:
         (folder / "new").write_text("new words")
     assert "old words" in content_of(tmp_path).values()
+
+
+@pytest.mark.usefixtures("no_exchange")
+def test_folder_left_aside_by_a_killed_process_is_moved_back(
+    tmp_path: Path, old_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        fail_at_rename(patched, {2: OSError(errno.EIO, "broken"), 3: OSError(errno.EIO, "broken")})
+        with pytest.raises(StorageError), folder_written_atomically(old_folder, replaceable=lambda _: True):
+            pass
+    assert not old_folder.exists()
+    restore(old_folder)
+    assert content_of(tmp_path) == {"model": "a folder", "model/old": "old words"}
+
+
+def test_symbolic_link_to_a_folder_is_followed(tmp_path: Path, old_folder: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(old_folder)
+    with folder_written_atomically(link, replaceable=lambda _: True) as folder:
+        (folder / "new").write_text("new words")
+    assert link.is_symlink()
+    assert content_of(old_folder) == {"new": "new words"}
+
+
+@pytest.fixture
+def other_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget which folders were swept, as in a new process."""
+    monkeypatch.setattr(files, "_swept", set())
+
+
+@pytest.mark.usefixtures("other_process")
+def test_leftovers_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    (tmp_path / ".unfinished-0123456789abcdef.csv").write_text("half of")
+    (tmp_path / ".unfinished-0123456789abcdee").mkdir()
+    (tmp_path / ".unfinished-0123456789abcdee" / "file").write_text("half of")
+    (tmp_path / ".unfinished-business").write_text("of the user")
+    with written_atomically(tmp_path / "file") as temporary:
+        temporary.write_text("new")
+    assert content_of(tmp_path) == {".unfinished-business": "of the user", "file": "new"}
+
+
+def test_temporary_files_of_living_processes_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        written_atomically(tmp_path / "file") as one,
+        folder_written_atomically(tmp_path / "folder", replaceable=lambda _: False) as other,
+    ):
+        monkeypatch.setattr(files, "_swept", set())
+        sweep(tmp_path)
+        assert one.exists()
+        assert other.exists()
+
+
+def test_what_cannot_be_written_is_refused_before_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    check_writable(tmp_path / "new" / "file")
+    check_writable(tmp_path / "file")
+    check_writable(tmp_path / "folder", folder=True)
+    for path, folder, words in (
+        (tmp_path / "folder", False, "is a folder; expected a file"),
+        (tmp_path / "file", True, "is a file; expected a folder"),
+        (tmp_path / "file" / "new", False, "file is a file"),
+    ):
+        with pytest.raises(StorageError, match=words):
+            check_writable(path, folder)
+    monkeypatch.setattr("os.open", disk_full)
+    with pytest.raises(StorageError, match="No space left"):
+        check_writable(tmp_path / "new")
+    assert content_of(tmp_path) == {"file": "x", "folder": "a folder"}
