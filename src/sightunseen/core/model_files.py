@@ -7,18 +7,18 @@ byte is detected before the model is used.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from sightunseen.core.documents import STRICT, DocumentError, quoted, read_document, validated
 from sightunseen.core.errors import ModelError
-from sightunseen.core.files import folder_written_atomically
+from sightunseen.core.files import aside_of, folder_written_atomically
 from sightunseen.core.records import RunRecord
 
 FORMAT = "sightunseen model"
@@ -48,6 +48,20 @@ class ModelFiles:
     record: RunRecord | None = None
 
 
+@dataclass(frozen=True)
+class Description:
+    """Schema of ``model.json`` without its own checksum."""
+
+    format: str
+    format_version: int
+    method: str
+    weights_sha256: str
+    record_sha256: str | None
+    content: dict[str, Any]
+
+    __pydantic_config__ = STRICT
+
+
 def was_written_here(path: Path) -> bool:
     """Test whether a folder is a model folder of this package, complete or not.
 
@@ -64,8 +78,8 @@ def was_written_here(path: Path) -> bool:
         Whether its ``model.json`` has the format of this package.
     """
     try:
-        return bool(json.loads((path / "model.json").read_text("utf-8"))["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
+        return bool(validated(dict[str, Any], read_document(path / "model.json")).get("format") == FORMAT)
+    except (OSError, DocumentError):
         return False
 
 
@@ -88,15 +102,9 @@ def write_model(path: Path, files: ModelFiles) -> None:
     """
     weights = save_tensors({name: np.asarray(array, order="C") for name, array in files.arrays.items()})
     record = None if files.record is None else files.record.to_json()
-    description = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "method": files.method,
-        "weights_sha256": hashlib.sha256(weights).hexdigest(),
-        "record_sha256": None if record is None else hashlib.sha256(record.encode()).hexdigest(),
-        "content": files.content,
-    }
-    description = json.loads(json.dumps(description, allow_nan=False))  # all keys as text, as they will be read back
+    checksums = hashlib.sha256(weights).hexdigest(), None if record is None else hashlib.sha256(record.encode()).hexdigest()
+    made = Description(FORMAT, FORMAT_VERSION, files.method, *checksums, dict(files.content))
+    description = json.loads(json.dumps(asdict(made), allow_nan=False))  # all keys as text, as they will be read back
     sealed = {"sha256": _seal(description), **description}
     with folder_written_atomically(path, replaceable=was_written_here) as folder:
         (folder / "model.json").write_text(json.dumps(sealed, indent=2, ensure_ascii=False, allow_nan=False), "utf-8")
@@ -123,20 +131,39 @@ def read_model(path: Path) -> ModelFiles:
     ModelError
         If the folder is missing, incomplete, damaged or of another format version.
     """
+    while True:
+        folder = aside_of(path) if not path.exists() and aside_of(path).exists() else path  # it is being replaced
+        before = _inode(folder)
+        try:
+            return _read(folder)
+        except ModelError:
+            if _inode(path) == before:
+                raise
+            # Another process replaced the folder, so that the files that were read belong to two models.
+
+
+def _read(path: Path) -> ModelFiles:
     if not path.is_dir():
         raise ModelError(f"there is no model folder at {path}. Train one with: sightunseen train DATA --out {path}")
     if not (path / "model.json").is_file():
         raise ModelError(f"{path} is not a model folder: it has no model.json. Give the folder that --out named in training.")
     description = _read_description(path / "model.json")
-    weights = _read_checked(path / "weights.safetensors", description["weights_sha256"])
+    weights = _read_checked(path / "weights.safetensors", description.weights_sha256)
     try:
         arrays = load_tensors(weights)
-    except SafetensorError as error:
+    except Exception as error:  # the checksum fits, the content does not: SafetensorError, or types that numpy lacks
         raise _damaged(path / "weights.safetensors") from error
-    record, checksum = None, description["record_sha256"]
-    if checksum is not None:
-        record = RunRecord.from_json(_read_checked(path / "record.json", checksum).decode("utf-8"))
-    return ModelFiles(description["method"], description["content"], arrays, record)
+    record = None
+    if description.record_sha256 is not None:
+        record = RunRecord.from_json(_read_checked(path / "record.json", description.record_sha256).decode("utf-8", "replace"))
+    return ModelFiles(description.method, description.content, arrays, record)
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def _read_checked(path: Path, checksum: str) -> bytes:
@@ -150,26 +177,30 @@ def _read_checked(path: Path, checksum: str) -> bytes:
     return content
 
 
-def _read_description(path: Path) -> dict[str, Any]:
+def _read_description(path: Path) -> Description:
     try:
-        sealed = json.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        sealed = validated(dict[str, Any], read_document(path))
+    except (OSError, DocumentError) as error:
         raise _damaged(path) from error
-    if not isinstance(sealed, dict) or sealed.get("format") != FORMAT:
+    if sealed.get("format") != FORMAT:
         raise _damaged(path)
     if sealed.get("format_version") != FORMAT_VERSION:
         raise ModelError(
-            f"{path.parent} is a model of format {sealed.get('format_version')}; this version of sightunseen reads format "
-            f"{FORMAT_VERSION}. Install the release that wrote it, or train again."
+            f"{path.parent} is a model of format {quoted(sealed.get('format_version'))}; this version of sightunseen reads "
+            f"format {FORMAT_VERSION}. Install the release that wrote it, or train again."
         )
     description = {key: value for key, value in sealed.items() if key != "sha256"}
     if sealed.get("sha256") != _seal(description):
         raise _damaged(path)
-    return description
+    try:
+        return validated(Description, description)
+    except DocumentError as error:
+        raise ModelError(f"{path} is not the description of a model: {error}. Copy the model folder again.") from error
 
 
 def _seal(description: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(description, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    text = json.dumps(description, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _damaged(path: Path) -> ModelError:

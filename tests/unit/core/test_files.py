@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sightunseen.core.errors import StorageError
 from sightunseen.core import files
+from sightunseen.core.errors import StorageError
 from sightunseen.core.files import check_writable, folder_written_atomically, restore, sha256_of, sweep, written_atomically
 
 

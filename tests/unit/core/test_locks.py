@@ -43,9 +43,9 @@ def test_lock_file_is_removed_at_the_end_and_after_an_error(tmp_path: Path) -> N
 def test_second_writer_is_refused_or_waits(tmp_path: Path) -> None:
     started = time.monotonic()
     with locked(tmp_path / "model"):
-        with pytest.raises(StorageError, match="another process is writing to .*model"), locked(tmp_path / "model"):
+        with pytest.raises(StorageError, match=r"another process is writing to .*model"), locked(tmp_path / "model"):
             pass
-        with pytest.raises(StorageError, match="waited 0.1 s"), locked(tmp_path / "model", seconds=0.1):
+        with pytest.raises(StorageError, match=r"waited 0\.1 s"), locked(tmp_path / "model", seconds=0.1):
             pass
         with locked(tmp_path / "other model"):
             pass

@@ -5,6 +5,7 @@ import hashlib
 import os
 import pickle
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,10 @@ def written(path: Path, content: bytes, time_stamp: int = LONG_AGO) -> Path:
     return path
 
 
+def flipped(content: bytes, bit: int) -> bytes:
+    return content[: bit // 8] + bytes([content[bit // 8] ^ (1 << bit % 8)]) + content[bit // 8 + 1 :]
+
+
 def assert_doubled(arrays: Any, content: bytes) -> None:
     assert set(arrays) == {"doubled", "names"}
     assert arrays["doubled"].tolist() == [[2.0 * number] for number in content]
@@ -58,7 +63,7 @@ def assert_doubled(arrays: Any, content: bytes) -> None:
 
 def entries(folder: Path) -> list[Path]:
     """The entries of converted files, without those of fingerprints."""
-    return [entry for entry in folder.iterdir() if entry.name != "known"]
+    return [entry for entry in folder.iterdir() if entry.name != "known"] if folder.is_dir() else []
 
 
 def test_second_load_is_equal_without_conversion(tmp_path: Path, convert: Conversion) -> None:
@@ -112,8 +117,8 @@ def test_each_conversion_has_its_own_entry(tmp_path: Path, convert: Conversion) 
 
 @pytest.mark.parametrize(
     ("content", "time_stamp"),
-    [(b"abcd", LONG_AGO), (b"xyz", LONG_AGO + 1)],
-    ids=["of another size", "of another time"],
+    [(b"abcd", LONG_AGO), (b"xyz", LONG_AGO + 1), (b"xyz", LONG_AGO)],
+    ids=["of another size", "of another time", "of the same size and time"],
 )
 def test_changed_content_is_detected(tmp_path: Path, convert: Conversion, content: bytes, time_stamp: int) -> None:
     path = written(tmp_path / "file", b"abc")
@@ -133,20 +138,64 @@ def test_content_changed_without_a_new_time_stamp_is_detected(tmp_path: Path, co
     assert fingerprint == hashlib.sha256(b"xyz").hexdigest()
 
 
-def test_fingerprint_of_an_unchanged_file_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path / "file", b"abc")
-    content_fingerprint(path)
+@pytest.fixture
+def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that was written long ago by the clock of the cache."""
+    monkeypatch.setattr(cache, "RACY_SECONDS", -1.0)
+    return written(tmp_path / "file", b"abc")
+
+
+def test_fingerprint_of_an_unchanged_file_is_cached(settled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content_fingerprint(settled)
     monkeypatch.setattr(cache, "sha256_of", lambda _: pytest.fail("the file was read again"))
-    assert content_fingerprint(path) == hashlib.sha256(b"abc").hexdigest()
+    assert content_fingerprint(settled) == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_replaced_file_of_the_same_size_and_time_is_read_again(settled: Path) -> None:
+    content_fingerprint(settled)
+    written(settled.with_name("other"), b"xyz").replace(settled)
+    assert content_fingerprint(settled) == hashlib.sha256(b"xyz").hexdigest()
+
+
+def test_flipped_bits_of_a_fingerprint_entry_are_detected(settled: Path, empty_cache: Path) -> None:
+    content_fingerprint(settled)
+    (note,) = (empty_cache / "known").iterdir()
+    intact = note.read_bytes()
+    for bit in range(0, 8 * len(intact), 29):
+        note.write_bytes(flipped(intact, bit))
+        assert content_fingerprint(settled) == hashlib.sha256(b"abc").hexdigest()
 
 
 @pytest.mark.parametrize("garbage", ["", "{", "[]", "{}", '{"signature": 1}'])
-def test_a_damaged_fingerprint_entry_is_ignored(tmp_path: Path, empty_cache: Path, garbage: str) -> None:
-    path = written(tmp_path / "file", b"abc")
-    content_fingerprint(path)
+def test_a_damaged_fingerprint_entry_is_ignored(settled: Path, empty_cache: Path, garbage: str) -> None:
+    content_fingerprint(settled)
     (note,) = (empty_cache / "known").iterdir()
     note.write_text(garbage)
-    assert content_fingerprint(path) == hashlib.sha256(b"abc").hexdigest()
+    assert content_fingerprint(settled) == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_flipped_bits_of_an_entry_are_detected(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
+    path = written(tmp_path / "file", b"abc")
+    cached_arrays(path, convert)
+    (entry,) = entries(empty_cache)
+    for file in sorted(entry.iterdir()):
+        intact = file.read_bytes()
+        for bit in range(0, 8 * len(intact), 29):
+            file.write_bytes(flipped(intact, bit))
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                assert_doubled(cached_arrays(path, convert)[0], b"abc")
+            assert any("is damaged; it is rebuilt" in str(one.message) for one in said), (file, bit)
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path, empty_cache: Path) -> None:
+    def growing(path: Path) -> dict[str, Any]:
+        path.write_bytes(path.read_bytes() + b"d")
+        return {"array": np.ones(3)}
+
+    with pytest.raises(DataError, match="was changed while it was read"):
+        cached_arrays(written(tmp_path / "file", b"abc"), growing)
+    assert entries(empty_cache) == []
 
 
 def test_a_deleted_cache_is_recreated(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
@@ -214,6 +263,7 @@ class Trap:
         return open, (str(self.trace), "w")
 
 
+@pytest.mark.filterwarnings("ignore:the cache entry .* is damaged:UserWarning")
 def test_a_pickle_in_the_cache_is_not_loaded(tmp_path: Path, convert: Conversion, empty_cache: Path) -> None:
     path = written(tmp_path / "file", b"abc")
     cached_arrays(path, convert)
