@@ -103,7 +103,7 @@ def test_existing_file_is_replaced(run: Run, desk: Path) -> None:
         ("export model --linear weights.npz --candidates some", "there is no file some"),
         ("export missing --onnx model.onnx", "no model folder at missing"),
         ("export data --onnx model.onnx", "data is not a model folder"),
-        ("export model --onnx data/classes.csv/model.onnx", "could not write data/classes.csv/model.onnx"),
+        ("export model --onnx data/classes.csv/model.onnx", "data/classes.csv/model.onnx cannot be created"),
         ("export model --linear data/classes.csv/weights.npz", "could not write"),
         ("export model --onnx /proc/model.onnx", "could not write /proc/model.onnx"),
     ],

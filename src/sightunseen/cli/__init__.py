@@ -10,9 +10,12 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from sightunseen._version import __version__
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SightUnseenError
+from sightunseen.core.limits import MESSAGE_LENGTH
 
 COMMANDS = (  # modules of this package, in the order of --help
     *("inspect", "embed", "train", "evaluate", "adapt", "predict", "classes", "export", "report", "serve"),
@@ -35,33 +38,72 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code: 0 for success, 1 if a check or a job failed, 2 for errors of the user, 70 for internal errors, 130 if
         interrupted.
     """
-    parsed = build_parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    undecodable = next((word for word in given if not _is_text(word)), None)
+    if undecodable is not None:
+        _print_error(f"the argument '{quoted(undecodable)}' is not UTF-8 text. Rename the file, or write the word in UTF-8.")
+        return USER_ERROR
+    parsed = build_parser().parse_args(given)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
             return int(parsed.run(parsed))
-    except (SightUnseenError, OSError) as error:
-        if parsed.debug:
-            raise
-        if isinstance(error, BrokenPipeError):
-            # The reader of the output has exited, as in `| head`.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
-        print(error if _is_interruption(error) else f"error: {error}", file=sys.stderr)
-        return INTERRUPTED if _is_interruption(error) else USER_ERROR
     except KeyboardInterrupt:
         print("stopped.", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
         if parsed.debug:
             raise
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        print(
-            f"internal error: {type(error).__name__}: {error} ({frame.filename}:{frame.lineno}). This is a bug in "
-            "sightunseen, not an error in your data. Please report it with the output of --debug.",
-            file=sys.stderr,
-        )
-        return INTERNAL_ERROR
+        return _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
+    """Print an error; return the exit code that it stands for."""
+    if isinstance(error, BrokenPipeError):
+        # The reader of the output has exited, as in `| head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if _is_interruption(error):
+        print(error, file=sys.stderr)
+        return INTERRUPTED
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # of numpy, or of torch
+        _print_error(f"there is not enough memory ({error}). Use fewer images or a machine with more memory.")
+        return USER_ERROR
+    if isinstance(error, (SightUnseenError, OSError)):
+        _print_error(str(error))
+        return USER_ERROR
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {quoted(error, 200)} ({frame.filename}:{frame.lineno})"
+    print(
+        f"internal error: {what}. This is a bug in sightunseen, not an error in your data. Please report it with the output of "
+        "--debug.",
+        file=sys.stderr,
+    )
+    return INTERNAL_ERROR
+
+
+def _print_error(message: str) -> None:
+    """Print an error message in one line of limited length: it may quote a file or an argument of any size."""
+    text = "".join(letter if letter.isprintable() else " " for letter in message[: 2 * MESSAGE_LENGTH])
+    most = MESSAGE_LENGTH - len("error: ")
+    shown = text if len(message) <= most else f"{text[: most - 5]} ..."
+    print(f"error: {shown}", file=sys.stderr)
+
+
+def _is_text(word: str) -> bool:
+    try:
+        return "\0" not in word and bool(word.encode() or True)
+    except UnicodeEncodeError:  # bytes of the command line that are not UTF-8
+        return False
+
+
+class _Parser(argparse.ArgumentParser):
+    """Argument parser whose error messages are limited in length, like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        _print_error(f"{message}. See: {self.prog} --help")
+        raise SystemExit(USER_ERROR)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -72,7 +114,7 @@ def build_parser() -> argparse.ArgumentParser:
     argparse.ArgumentParser
         Parser; parsed arguments have the function of the command as ``run``.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="sightunseen",
         description="Zero-shot image classification: recognise classes that have a description but no images.",
     )
@@ -90,7 +132,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _show_warning(message: Warning | str, *_where: object) -> None:
-    print(f"note: {message}", file=sys.stderr)
+    print(f"note: {quoted(message, MESSAGE_LENGTH)}", file=sys.stderr)
 
 
 def _is_interruption(error: Exception) -> bool:

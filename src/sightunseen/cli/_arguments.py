@@ -3,11 +3,14 @@
 import argparse
 import ast
 import shlex
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError
+from sightunseen.core.limits import COUNT, FOLDS, VALUE_LENGTH
 
 
 def add_data_arguments(parser: argparse.ArgumentParser, needed: bool = True) -> None:
@@ -74,7 +77,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     what = "select hyperparameters on validation classes (default), or use them as given (none)"
     parser.add_argument("--select", choices=("validation", "none"), default="validation", help=what)
     what = "number of class folds (default: 1 for gradient-trained methods, else up to 5, with 50 validation classes)"
-    parser.add_argument("--folds", type=positive, metavar="K", help=what)
+    parser.add_argument("--folds", type=at_most(FOLDS), metavar="K", help=what)
     add_repeated(parser, "--allow", "CHECK", "ignore this failed check of the split doctor")
 
 
@@ -110,13 +113,41 @@ def positive(text: str) -> int:
 
     Raises
     ------
-    ValueError
-        If the argument is not a positive integer.
+    argparse.ArgumentTypeError
+        If the argument is not a positive integer, or too large.
     """
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
+    return at_most(COUNT)(text)
+
+
+def at_most(most: int) -> Callable[[str], int]:
+    """Make a parser of positive integers with an upper bound, for argparse.
+
+    Parameters
+    ----------
+    most : int
+        The largest allowed number.
+
+    Returns
+    -------
+    callable
+        Function from an argument to the number.
+
+    Examples
+    --------
+    >>> at_most(10)("3")
+    3
+    """
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = 0
+        if not 1 <= value <= most:
+            raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {most:,}; got {quoted(text)!r}")
+        return value
+
+    return parse
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
@@ -171,7 +202,7 @@ def parse_grid(pairs: list[str]) -> dict[str, Sequence[Any]]:
     grid = {name: text.split(",") for name, text in map(_pair, pairs)}
     empty = [name for name, values in grid.items() if not all(value.strip() for value in values)]
     if empty:
-        raise SettingsError(f"--search {empty[0]} has an empty value; expected NAME=V1,V2,... Remove the extra comma.")
+        raise SettingsError(f"--search {quoted(empty[0])} has an empty value; expected NAME=V1,V2,... Remove the extra comma.")
     return {name: [_value(value.strip()) for value in values] for name, values in grid.items()}
 
 
@@ -194,7 +225,7 @@ def selecting_of(args: argparse.Namespace) -> dict[str, Any]:
 def _pair(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name or not value:
-        raise SettingsError(f"found '{text}'; expected NAME=VALUE.")
+        raise SettingsError(f"found '{quoted(text)}'; expected NAME=VALUE.")
     return name.strip().replace("-", "_"), value.strip()
 
 
@@ -203,7 +234,13 @@ def _value(text: str) -> Any:
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
+    if len(text) > VALUE_LENGTH:
+        raise SettingsError(f"'{quoted(text)}' has {len(text):,} characters; a value has at most {VALUE_LENGTH:,}.")
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            return ast.literal_eval(text)
+    except (MemoryError, RecursionError) as error:  # hundreds of brackets or signs
+        raise SettingsError(f"'{quoted(text)}' is nested too deeply.") from error
+    except (ValueError, SyntaxError, TypeError):
         return text

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightunseen.cli._photo_progress import PhotoProgress
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError
+from sightunseen.data.opening import read_lines
 from sightunseen.data.source import DataSource
 from sightunseen.data.table_files import load_features, open_features
 from sightunseen.features.feature_files import backbone_of
@@ -198,13 +200,10 @@ def candidates_of(wanted: str, model: Any) -> Any:
         raise DataError(
             f"there is no file {path}; --candidates must be all, seen, unseen or a text file with one label per line."
         )
-    try:
-        lines = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text; expected one label per line.") from error
+    lines = read_lines(path)
     unknown = [label for label in lines if label not in model.table_]
     if unknown or not lines:
-        what = f"'{unknown[0]}' is not a class of the model" if unknown else "the file is empty"
+        what = f"'{quoted(unknown[0])}' is not a class of the model" if unknown else "the file is empty"
         raise DataError(f"{path}: {what}; expected one class of the model per line, such as '{model.classes_[0]}'.")
     return np.array(list(dict.fromkeys(lines)))
 

@@ -3,7 +3,6 @@
 import argparse
 import hashlib
 import json
-import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,53 +15,54 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sightunseen.core.errors import ModelError, StorageError
+from sightunseen.core.files import check_writable, remove_folder
+from sightunseen.core.locks import locked
 from sightunseen.core.model_files import was_written_here
 from sightunseen.training import Hook, Training
 from sightunseen.training.checkpoints import Checkpoints
 
 
-def prepare_output(args: argparse.Namespace) -> Path:
-    """Check the output folder before any work is done.
+@contextmanager
+def output_folder(args: argparse.Namespace) -> Iterator[Path]:
+    """Check and lock the output folder before any work is done; remove the checkpoints when the work is done.
 
     Parameters
     ----------
     args : argparse.Namespace
         Parsed arguments ``out``, ``overwrite`` and ``resume``.
 
-    Returns
-    -------
+    Yields
+    ------
     Path
         Folder of the checkpoints.
 
     Raises
     ------
     StorageError
-        If the folder cannot be created, or exists and must not be replaced.
+        If the folder cannot be created, exists and must not be replaced, or if another process writes to it.
     ModelError
         If there is no checkpoint to resume from.
     """
     out: Path = args.out
     if not out.name:
         raise StorageError(f"'{out}' is not the name of a new folder. Choose another --out, such as bird-model.")
-    nearest = next(folder for folder in out.absolute().parents if folder.exists())
-    if not nearest.is_dir():
-        raise StorageError(f"{out} cannot be created: {nearest} is a file. Choose another --out.")
-    workspace = out.with_name(out.name + ".checkpoint")
     if out.exists() and not was_written_here(out):
         raise StorageError(f"{out} exists and is not a model folder; it was left unchanged. Choose another --out.")
-    if out.exists() and not args.overwrite:
-        raise StorageError(f"{out} exists. Choose another --out, or give --overwrite to replace it.")
-    if args.resume:
-        if not workspace.is_dir():
+    check_writable(out, folder=True)
+    with locked(out):
+        workspace = out.with_name(out.name + ".checkpoint")
+        if out.exists() and not args.overwrite:
+            raise StorageError(f"{out} exists. Choose another --out, or give --overwrite to replace it.")
+        if args.resume and not workspace.is_dir():
             raise ModelError(f"there is no checkpoint at {workspace} to resume from. Run the same command without --resume.")
-        return workspace
-    if workspace.exists():
-        if not args.overwrite:
-            raise StorageError(
-                f"{workspace} has the checkpoint of an interrupted run. Give --resume or, to discard it, --overwrite."
-            )
-        shutil.rmtree(workspace)
-    return workspace
+        if workspace.exists() and not args.resume:
+            if not args.overwrite:
+                raise StorageError(
+                    f"{workspace} has the checkpoint of an interrupted run. Give --resume or, to discard it, --overwrite."
+                )
+            remove_folder(workspace)
+        yield workspace
+        remove_folder(workspace)
 
 
 @contextmanager

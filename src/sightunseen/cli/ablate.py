@@ -30,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.benchmark.store import Store
     from sightunseen.cli._jobs import STOPPED, print_tables, run_jobs
 
+    Store(args.out).check()
     code = run_jobs(_plan(args), args, counts_to=sys.stderr)
     if code == STOPPED:
         return code
@@ -42,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> "Plan":
     """Build the plan and validate all hyperparameters before any job runs."""
+    from dataclasses import replace
+
     from sightunseen.benchmark.ingredients import study_plan
     from sightunseen.benchmark.jobs import opened, specifications_of
     from sightunseen.benchmark.paper_ablation import ablation_plan
@@ -53,6 +56,6 @@ def _plan(args: argparse.Namespace) -> "Plan":
     entry = DataEntry(path, args.features, args.splits, args.semantics, classes, backbone=backbone)
     make = study_plan if args.of == "Foresight" else ablation_plan
     plan = make(entry, len(opened(entry).data.seen), args.seeds, parse_settings(args.set))
-    for job in plan.jobs():
+    for job in replace(plan, seeds=1).jobs():
         specifications_of(job)
     return plan

@@ -1,7 +1,6 @@
 """Adapt a model to unlabelled images of its unseen classes (transductive setting)."""
 
 import argparse
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -26,34 +25,33 @@ def run(args: argparse.Namespace) -> int:
     """Adapt, save and print the results; returns the exit code."""
     from sightunseen.cli._arguments import parse_settings, selecting_of
     from sightunseen.cli._data import load_unlabelled, open_to_test
-    from sightunseen.cli._long_run import long_work, prepare_output
+    from sightunseen.cli._long_run import long_work, output_folder
     from sightunseen.core.errors import ModelError
     from sightunseen.core.files import sha256_of
     from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, load_model
     from sightunseen.methods.cvc.presets import preset
     from sightunseen.pipeline import AdaptationSpecification, adapt
 
-    workspace = prepare_output(args)
-    model = load_model(args.model)
-    if not isinstance(model, AdaptableClassifier):
-        raise ModelError(
-            f"{args.model} is a {type(model).__name__} model, which has no transductive form. See: sightunseen methods"
-        )
-    parameters = {**preset(args.preset).adaptation, **parse_settings(args.set)}
-    specification = AdaptationSpecification(parameters=parameters, hold_out=args.hold_out, **selecting_of(args))
-    specification.check(model)
-    opened = open_to_test(args, model)
-    unlabelled = None if args.unlabelled is None else load_unlabelled(args.unlabelled, model)
-    identity = {
-        **asdict(specification),
-        "model": sha256_of(args.model / "weights.safetensors"),
-        "unlabelled": None if args.unlabelled is None else sha256_of(args.unlabelled),
-        "data": opened.data.describe(),
-    }
-    with long_work(workspace, identity, isinstance(model, GradientAdaptableClassifier)) as hooks:
-        adapted = adapt(specification, model, opened.data, workspace, unlabelled, opened.findings, hooks)
-    adapted.save(args.out)
-    shutil.rmtree(workspace, ignore_errors=True)
+    with output_folder(args) as workspace:
+        model = load_model(args.model)
+        if not isinstance(model, AdaptableClassifier):
+            raise ModelError(
+                f"{args.model} is a {type(model).__name__} model, which has no transductive form. See: sightunseen methods"
+            )
+        parameters = {**preset(args.preset).adaptation, **parse_settings(args.set)}
+        specification = AdaptationSpecification(parameters=parameters, hold_out=args.hold_out, **selecting_of(args))
+        specification.check(model)
+        opened = open_to_test(args, model)
+        unlabelled = None if args.unlabelled is None else load_unlabelled(args.unlabelled, model)
+        identity = {
+            **asdict(specification),
+            "model": sha256_of(args.model / "weights.safetensors"),
+            "unlabelled": None if args.unlabelled is None else sha256_of(args.unlabelled),
+            "data": opened.data.describe(),
+        }
+        with long_work(workspace, identity, isinstance(model, GradientAdaptableClassifier)) as hooks:
+            adapted = adapt(specification, model, opened.data, workspace, unlabelled, opened.findings, hooks)
+        adapted.save(args.out)
     _report(model, adapted, opened.data, args)
     return 0
 

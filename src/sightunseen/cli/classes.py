@@ -1,13 +1,16 @@
 """List, add or remove classes of a model, or add examples of a class, without retraining."""
 
 import argparse
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sightunseen.semantics.describe import ClassDescriptions
+
+WAIT_SECONDS = 120.0  # for other processes that change the same model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,16 +57,14 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _add(args: argparse.Namespace) -> int:
-    from sightunseen.methods import load_model
     from sightunseen.semantics.additions import describe_like
 
-    _check_output(args)
     if args.photos or args.features is not None:
         return _add_examples(args)
     new = _described(args)
-    model = load_model(args.model)
-    model.add_classes(describe_like(model.table_, new))
-    _save(model, args, f"added {_some(new.labels)}")
+    with _changed_model(args) as model:
+        model.add_classes(describe_like(model.table_, new))
+        _save(model, args, f"added {_some(new.labels)}")
     return 0
 
 
@@ -71,33 +72,30 @@ def _add_examples(args: argparse.Namespace) -> int:
     """Add examples of a class, and the class itself if it is described."""
     from sightunseen.cli._examples import label_of, load_examples
     from sightunseen.core.errors import SettingsError
-    from sightunseen.methods import load_model
     from sightunseen.semantics.additions import describe_like
 
     if not (args.name or "").strip():
         raise SettingsError("--photos and --features are examples of one class. Give its name as --name CLASS.")
-    model = load_model(args.model)
-    if args.description is not None or args.attribute or args.attributes is not None:
-        model.add_classes(describe_like(model.table_, _described(args)))
-    label = label_of(model, args.name)
-    if label is None:
-        raise SettingsError(
-            f"'{args.name}' is not a class of {args.model}. To add it, describe it by --description or --attribute as well."
-        )
-    features = load_examples(model, args.photos, args.features)
-    model.add_examples(features, [label] * len(features))
+    with _changed_model(args) as model:
+        if args.description is not None or args.attribute or args.attributes is not None:
+            model.add_classes(describe_like(model.table_, _described(args)))
+        label = label_of(model, args.name)
+        if label is None:
+            raise SettingsError(
+                f"'{args.name}' is not a class of {args.model}. To add it, describe it by --description or --attribute as well."
+            )
+        features = load_examples(model, args.photos, args.features)
+        model.add_examples(features, [label] * len(features))
+        _save(model, args, f"added {len(features)} examples of {args.name}")
     counts = [f"{one} {count}" for one, count in model.example_counts.items()]
-    _save(model, args, f"added {len(features)} examples of {args.name}")
     print(f"examples per class: {_some(counts)}")
     return 0
 
 
 def _remove(args: argparse.Namespace) -> int:
-    from sightunseen.methods import load_model
-
-    _check_output(args)
-    model = load_model(args.model).remove_classes(args.name)
-    _save(model, args, f"removed {_some(list(dict.fromkeys(args.name)))}")
+    with _changed_model(args) as model:
+        model.remove_classes(args.name)
+        _save(model, args, f"removed {_some(list(dict.fromkeys(args.name)))}")
     return 0
 
 
@@ -148,11 +146,19 @@ def _attributes(pairs: list[str]) -> dict[str, float]:
     return attributes
 
 
-def _check_output(args: argparse.Namespace) -> None:
+@contextmanager
+def _changed_model(args: argparse.Namespace) -> "Iterator[Any]":
+    """Load the model while no other process writes to the folder that will be written, so that no change is lost."""
     from sightunseen.core.errors import StorageError
+    from sightunseen.core.locks import locked
+    from sightunseen.core.model_files import check_model_folder
+    from sightunseen.methods import load_model
 
-    if args.out is not None and args.out.exists() and args.out.resolve() != args.model.resolve():
-        raise StorageError(f"{args.out} exists. Choose another --out, or leave --out out to change {args.model}.")
+    check_model_folder(args.model)
+    with locked(args.out or args.model, WAIT_SECONDS):
+        if args.out is not None and args.out.exists() and args.out.resolve() != args.model.resolve():
+            raise StorageError(f"{args.out} exists. Choose another --out, or leave --out out to change {args.model}.")
+        yield load_model(args.model)
 
 
 def _save(model: Any, args: argparse.Namespace, change: str) -> None:

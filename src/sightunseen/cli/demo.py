@@ -1,7 +1,6 @@
 """Run the whole pipeline on synthetic photos: train, adapt, predict, add a class, report."""
 
 import argparse
-import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
 def _clear(args: argparse.Namespace) -> None:
     """Remove the results of an earlier demo, and nothing else."""
     from sightunseen.core.errors import StorageError
+    from sightunseen.core.files import remove_folder
     from sightunseen.core.model_files import was_written_here
     from sightunseen.data.synthetic_photos import was_drawn_here
 
@@ -61,7 +61,7 @@ def _clear(args: argparse.Namespace) -> None:
     ours = was_drawn_here(args.out / "photos") or was_written_here(args.out / "model")
     if not (args.overwrite and ours):
         raise StorageError(f"{args.out} exists. Choose another --out" + (", or give --overwrite." if ours else "."))
-    shutil.rmtree(args.out)
+    remove_folder(args.out)
 
 
 def _of_photos(args: argparse.Namespace) -> None:

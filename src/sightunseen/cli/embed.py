@@ -32,10 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Extract features and write them; returns the exit code."""
+    from sightunseen.core.files import check_writable
     from sightunseen.data.photo_lists import list_photos
     from sightunseen.features.feature_files import check_ending
 
     check_ending(args.out)
+    check_writable(args.out)
     photos = list_photos(args.photos)
     if photos.left_out:
         kinds = ", ".join(sorted({path.suffix.lower() for path in photos.left_out}))

@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     """Validate the arguments before the model is loaded."""
     from sightunseen.core.errors import SettingsError, StorageError
+    from sightunseen.core.files import check_writable
 
     if args.onnx is None and args.linear is None:
         raise SettingsError("there is nothing to write. Give --onnx model.onnx, --linear weights.npz, or both.")
@@ -50,6 +51,8 @@ def _check(args: argparse.Namespace) -> None:
             raise SettingsError(f"{name} must end in {ending}; got {path}.")
         if path is not None and path.is_dir():
             raise StorageError(f"{path} is a folder; expected a file. Give {name} {path / ('model' + ending)}.")
+        if path is not None:
+            check_writable(path)
 
 
 def _print_onnx(file: "OnnxFile") -> None:

@@ -36,12 +36,14 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.cli._data import candidates_of, load_images
     from sightunseen.core.blocks import named_blocks
     from sightunseen.core.errors import DataError
+    from sightunseen.core.files import check_writable
     from sightunseen.data.photo_lists import is_photos
     from sightunseen.methods import load_model
     from sightunseen.prediction import check_ending, ranked
 
     if args.out is not None:
         check_ending(args.out)
+        check_writable(args.out)
     model = load_model(args.model)
     candidates = candidates_of(args.candidates, model)
     if is_photos(args.images):

@@ -57,16 +57,15 @@ def run(args: argparse.Namespace) -> int:
 def _check_output(args: argparse.Namespace) -> None:
     """Check that the output paths can be written, before work that may take minutes."""
     from sightunseen.core.errors import SettingsError, StorageError
+    from sightunseen.core.files import check_writable
 
     if args.out.suffix.lower() not in (".html", ".htm"):
         raise SettingsError(f"--out must be an HTML file, such as report.html; got {args.out}.")
     if args.out.is_dir():
         raise StorageError(f"{args.out} is a folder. Give --out the name of a file, such as {args.out / 'report.html'}.")
-    folders = [args.out.parent, *([] if args.figures is None else [args.figures])]
-    for folder in folders:
-        nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-        if not nearest.is_dir():
-            raise StorageError(f"the folder {folder} cannot be created: {nearest} is a file. Choose another folder.")
+    check_writable(args.out)
+    if args.figures is not None:
+        check_writable(args.figures / "figure.svg")
 
 
 def _benchmark(args: argparse.Namespace) -> "Page":

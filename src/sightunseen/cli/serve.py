@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sightunseen.features.backbones import Backbone
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
+STDERR = Path("-")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,41 +19,83 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     parser.add_argument("--host", default=LOCAL[0], help="address to listen on (default: 127.0.0.1, this machine only)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000; 0: a free port)")
-    parser.add_argument("--token", help="bearer token that requests to change the model must send")
     parser.add_argument("--save", action="store_true", help="save added and removed classes and added examples to MODEL")
+    access = parser.add_argument_group("access")
+    access.add_argument("--token", help="bearer token that requests must send")
+    what = "which requests need the token: changes of the model (default), or everything but the page itself"
+    access.add_argument("--token-for", choices=("changes", "everything"), default="changes", help=what)
+    what = "requests per second of one client (default: 0, any number)"
+    access.add_argument("--rate", type=float, default=0.0, metavar="N", help=what)
+    what = "accepted host name of requests (may be repeated; default: any, but on 127.0.0.1 only that of this machine)"
+    access.add_argument("--host-name", action="append", default=[], metavar="NAME", help=what)
+    network = parser.add_argument_group("network")
+    network.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain in PEM format: serve HTTPS")
+    network.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of the certificate in PEM format")
+    what = "address of a reverse proxy whose header X-Forwarded-For names the client"
+    network.add_argument("--trust-proxy", metavar="ADDRESS", help=what)
+    watching = parser.add_argument_group("monitoring")
+    what = "write one line of JSON per request to FILE (default without FILE: standard error)"
+    watching.add_argument("--access-log", type=Path, nargs="?", const=STDERR, metavar="FILE", help=what)
+    what = "serve Prometheus metrics at /metrics (default: yes)"
+    watching.add_argument("--metrics", action=argparse.BooleanOptionalAction, default=True, help=what)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the model until Ctrl-C; returns the exit code."""
-    from sightunseen.core.errors import MissingDependencyError, SettingsError
+    """Serve the model until Ctrl-C or SIGTERM; returns the exit code."""
+    from sightunseen.core.errors import MissingDependencyError
 
     try:
-        import uvicorn
-
+        from sightunseen.serve.access_log import AccessLog
         from sightunseen.serve.app import create_app
+        from sightunseen.serve.limits import Limits
+        from sightunseen.serve.server import Server
     except ImportError as error:
         raise MissingDependencyError(f"serving needs {error.name}: pip install 'sightunseen[serve]'") from error
     from sightunseen.methods import load_model
 
-    if args.token is not None and not (args.token.strip() and args.token.isascii() and args.token.isprintable()):
-        raise SettingsError("--token must be printable ASCII text, because it is sent in an HTTP header. Choose another token.")
+    _check(args)
     model = load_model(args.model)
-    listening = _listening(args.host, args.port)
-    hosts = LOCAL if args.host in LOCAL else None
-    app = create_app(model, _backbone(model), args.token, folder=args.model if args.save else None, hosts=hosts)
-    if args.host not in LOCAL and args.token is None:
-        print(f"note: any client of {args.host} can change the model; give --token TOKEN to prevent it", file=sys.stderr)
-    shown = f"[{args.host}]" if ":" in args.host else args.host
-    print(f"serving {args.model} at http://{shown}:{listening.getsockname()[1]} (Ctrl-C stops)", flush=True)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=5)
-    try:
-        uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        listening.close()
+    local = args.host in LOCAL
+    app = create_app(
+        model,
+        _backbone(model),
+        args.token,
+        Limits(rate=args.rate),
+        folder=args.model if args.save else None,
+        hosts=(*LOCAL, *(name.lower() for name in args.host_name)) if local or args.host_name else None,
+        token_for=args.token_for,
+        metrics=args.metrics,
+        access_log=None if args.access_log is None else AccessLog(None if args.access_log == STDERR else args.access_log),
+    )
+    server = Server(app, None if args.tls_cert is None else (args.tls_cert, args.tls_key), args.trust_proxy)
+    with _listening(args.host, args.port) as listening:
+        if not local and args.token is None:
+            print(f"note: any client of {args.host} can change the model; give --token TOKEN to prevent it", file=sys.stderr)
+        shown = f"[{args.host}]" if ":" in args.host else args.host
+        address = f"{'http' if args.tls_cert is None else 'https'}://{shown}:{listening.getsockname()[1]}"
+        print(f"serving {args.model} at {address} (Ctrl-C stops)", flush=True)
+        server.serve_until_signal(listening)
     print("stopped")
     return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    from ipaddress import ip_address
+
+    from sightunseen.core.errors import SettingsError
+
+    if args.token is not None and not (args.token.strip() and args.token.isascii() and args.token.isprintable()):
+        raise SettingsError("--token must be printable ASCII text, because it is sent in an HTTP header. Choose another token.")
+    if args.token is None and args.token_for == "everything":
+        raise SettingsError("--token-for everything needs a token. Give it as --token TOKEN.")
+    if not 0 <= args.rate <= 1e6:
+        raise SettingsError(f"--rate must be from 0 to 1000000 requests per second; got {args.rate:g}.")
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise SettingsError("--tls-cert and --tls-key belong together. Give both.")
+    try:
+        ip_address(args.trust_proxy or "::")
+    except ValueError as error:
+        raise SettingsError("--trust-proxy must be the IP address of the proxy, such as 127.0.0.1.") from error
 
 
 def _listening(host: str, port: int) -> "socket.socket":
@@ -65,8 +108,8 @@ def _listening(host: str, port: int) -> "socket.socket":
         raise SettingsError(f"--port must be from 0 to 65535; got {port}.")
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        why = error.strerror or error
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
         raise SettingsError(f"cannot listen on {host}:{port} ({why}). Choose another --port or --host.") from error
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import shlex
-import shutil
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -34,20 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, save and print the results; returns the exit code."""
     from sightunseen.cli._data import open_to_train
-    from sightunseen.cli._long_run import long_work, prepare_output
+    from sightunseen.cli._long_run import long_work, output_folder
     from sightunseen.methods import GradientTrainedClassifier
     from sightunseen.methods.cvc.presets import preset
     from sightunseen.pipeline import train
 
-    workspace = prepare_output(args)
-    specification = _automatic(args) if args.method == AUTO else _specification(args)
-    opened = open_to_train(args, preset(args.preset).semantics)
-    method = getattr(specification, "method", None)  # None: to be chosen among methods without gradient training
-    identity = {**asdict(specification), "method": getattr(method, "__name__", AUTO), "data": opened.data.describe()}
-    with long_work(workspace, identity, method is not None and issubclass(method, GradientTrainedClassifier)) as hooks:
-        model = train(specification, opened.data, workspace, opened.findings, hooks)
-    model.save(args.out)
-    shutil.rmtree(workspace, ignore_errors=True)
+    with output_folder(args) as workspace:
+        specification = _automatic(args) if args.method == AUTO else _specification(args)
+        opened = open_to_train(args, preset(args.preset).semantics)
+        method = getattr(specification, "method", None)  # None: to be chosen among methods without gradient training
+        identity = {**asdict(specification), "method": getattr(method, "__name__", AUTO), "data": opened.data.describe()}
+        with long_work(workspace, identity, method is not None and issubclass(method, GradientTrainedClassifier)) as hooks:
+            model = train(specification, opened.data, workspace, opened.findings, hooks)
+        model.save(args.out)
     _report(model, args)
     return 0
 

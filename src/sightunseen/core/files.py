@@ -146,6 +146,26 @@ def check_writable(path: Path, folder: bool = False) -> None:
         pass
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder in one step: after a crash it is complete or gone.
+
+    Parameters
+    ----------
+    path : Path
+        The folder; nothing happens if it does not exist.
+
+    Raises
+    ------
+    StorageError
+        If the folder cannot be removed.
+    """
+    if not path.exists():
+        return
+    with storage_errors(path), _temporary(path.parent, folder=True) as temporary:
+        os.rename(path, temporary)
+        _flush(path.parent)
+
+
 def restore(path: Path) -> None:
     """Move a folder back that an interrupted replacement left aside.
 

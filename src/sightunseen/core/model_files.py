@@ -142,11 +142,28 @@ def read_model(path: Path) -> ModelFiles:
             # Another process replaced the folder, so that the files that were read belong to two models.
 
 
-def _read(path: Path) -> ModelFiles:
-    if not path.is_dir():
+def check_model_folder(path: Path) -> None:
+    """Check that there is a model folder, without reading it.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+
+    Raises
+    ------
+    ModelError
+        If there is none.
+    """
+    standing = path if path.exists() else aside_of(path)  # aside: it is being replaced
+    if not standing.is_dir():
         raise ModelError(f"there is no model folder at {path}. Train one with: sightunseen train DATA --out {path}")
-    if not (path / "model.json").is_file():
+    if not (standing / "model.json").is_file():
         raise ModelError(f"{path} is not a model folder: it has no model.json. Give the folder that --out named in training.")
+
+
+def _read(path: Path) -> ModelFiles:
+    check_model_folder(path)
     description = _read_description(path / "model.json")
     weights = _read_checked(path / "weights.safetensors", description.weights_sha256)
     try:
