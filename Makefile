@@ -4,7 +4,7 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-fast lint browser bench bench-gpu clean
+.PHONY: demo test test-fast lint browser chaos fuzz soak bench bench-gpu lock sbom audit clean
 
 demo: $(STAMP)
 	$(VENV)/bin/sightunseen demo --out demo-results --overwrite
@@ -29,6 +29,16 @@ lint: $(STAMP)
 browser:
 	command -v chromium > /dev/null || (apt-get update -qq && apt-get install -y -qq chromium > /dev/null)
 
+# Reliability campaigns, see docs/reliability.md: crashes and failing disks at every file operation, malformed input, load.
+chaos: $(STAMP)
+	$(VENV)/bin/python tests/faults/chaos.py
+
+fuzz: $(STAMP)
+	$(VENV)/bin/python tests/faults/fuzz.py --minutes 30
+
+soak: $(STAMP)
+	$(VENV)/bin/python benchmarks/soak.py --minutes 30
+
 bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/loading.py
 	$(VENV)/bin/python benchmarks/prediction.py
@@ -42,9 +52,19 @@ bench-gpu: $(STAMP)
 	$(VENV)/bin/python benchmarks/accuracy.py --device cuda
 	$(VENV)/bin/python benchmarks/seeds.py --device cuda --seeds 10 --steps 2000
 
+# Supply chain, see SECURITY.md: the lock file of a release, its bill of materials, known vulnerabilities.
+lock: $(STAMP)
+	$(VENV)/bin/python -m release.lock
+
+sbom: $(STAMP)
+	$(VENV)/bin/python -m release.sbom sbom.json
+
+audit: $(STAMP)
+	$(VENV)/bin/python -m release.audit
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(VENV)/bin/pip install --quiet --constraint constraints.txt --editable '.[dev,fuzz,supply]'
 	touch $@
 
 clean:

@@ -22,7 +22,8 @@ from sightunseen.core.errors import StorageError
 if sys.platform != "win32":
     import fcntl
 
-UNFINISHED = re.compile(r"\.unfinished-[0-9a-f]{16}(\..*)?")  # names of temporary files and folders
+LOCK_ENDING = ".sightunseen.lock"  # of the names of lock files
+LEFTOVER = re.compile(rf"\.unfinished-[0-9a-f]{{16}}(\..*)?|\..+{re.escape(LOCK_ENDING)}")  # temporary files and lock files
 EXCHANGE = 2  # RENAME_EXCHANGE of Linux
 AT_WORKING_FOLDER = -100  # AT_FDCWD of Linux
 UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)  # by the file system
@@ -212,9 +213,9 @@ def parents_of(path: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove temporary files that killed processes left in a folder; once per folder and process.
+    """Remove temporary files and lock files that killed processes left in a folder; once per folder and process.
 
-    A temporary file is locked while its process lives.
+    These files are locked while their process lives.
 
     Parameters
     ----------
@@ -226,7 +227,7 @@ def sweep(folder: Path) -> None:
     _swept.add(folder)
     with suppress(OSError):  # sweeping is not needed for what follows
         for entry in os.scandir(folder):
-            if UNFINISHED.fullmatch(entry.name) and not entry.is_symlink():
+            if LEFTOVER.fullmatch(entry.name) and not entry.is_symlink():
                 _remove_unlocked(Path(entry.path))
 
 

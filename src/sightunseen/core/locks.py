@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from sightunseen.core.errors import StorageError
-from sightunseen.core.files import parents_of, restore, storage_errors, sweep
+from sightunseen.core.files import LOCK_ENDING, parents_of, restore, storage_errors, sweep
 
 POLL = 0.02  # seconds between two attempts
+LEAST_SECONDS = 0.2  # a process that sweeps the folder holds the lock for a moment
 
 
 @contextmanager
 def locked(path: Path, seconds: float = 0.0) -> Iterator[None]:
     """Hold an exclusive lock on a file or folder, which need not exist.
 
-    The lock is on the file ``.{name}.lock`` beside it, which is removed at the end. The operating system releases the lock of
-    a killed process.
+    The lock is on the file ``.{name}.sightunseen.lock`` beside it, which is removed at the end. The operating system releases
+    the lock of a killed process.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ def locked(path: Path, seconds: float = 0.0) -> Iterator[None]:
     sightunseen.core.errors.StorageError: another process is writing to ...
     """
     path = path.resolve()
-    file = path.with_name(f".{path.name}.lock")
+    file = path.with_name(f".{path.name}{LOCK_ENDING}")
     with parents_of(path):
         lock = _acquired(path, file, seconds)
         try:
@@ -59,7 +60,7 @@ def locked(path: Path, seconds: float = 0.0) -> Iterator[None]:
 def _acquired(path: Path, file: Path, seconds: float) -> Any:
     from filelock import FileLock, Timeout  # takes 20 ms to import
 
-    lock = FileLock(file, timeout=seconds)
+    lock = FileLock(file, timeout=max(seconds, LEAST_SECONDS))
     with storage_errors(path):
         try:
             return lock.acquire(poll_interval=POLL).lock

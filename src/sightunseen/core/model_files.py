@@ -185,6 +185,8 @@ def _inode(path: Path) -> int | None:
 
 def _read_checked(path: Path, checksum: str) -> bytes:
     """Read a file and compare its SHA-256."""
+    if path.exists() and not path.is_file():  # a pipe or a device could be read forever
+        raise _damaged(path)
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from sightunseen.core.documents import DocumentError, read_document
 from sightunseen.core.errors import DataError, StorageError
-from sightunseen.core.files import folder_written_atomically, sha256_of, written_atomically
+from sightunseen.core.files import folder_written_atomically, sha256_of, sweep, written_atomically
 from sightunseen.core.locks import locked
 
 CONTENTS = "contents.json"  # names and checksums of an entry's arrays
@@ -63,6 +64,7 @@ def cached_arrays(path: Path, convert: Callable[[Path], Arrays]) -> tuple[Arrays
         If the file is changed while it is read.
     """
     fingerprint = content_fingerprint(path)
+    sweep(cache_folder())
     folder = cache_folder() / f"{fingerprint[:32]}-{convert.__name__}-{LAYOUT}"
     entry = _load_entry(folder)[0]
     if entry is not None:
@@ -97,6 +99,7 @@ def content_fingerprint(path: Path) -> str:
     """
     signature = _signature(path)
     note = cache_folder() / "known" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]}.json"
+    sweep(note.parent)
     with suppress(OSError, DocumentError, KeyError, TypeError):  # no entry yet, or a damaged one
         known = read_document(note)
         if known["signature"] == signature and known["checksum"] == _checksum([signature, known["sha256"]]):
@@ -127,7 +130,9 @@ def _converted(path: Path, convert: Callable[[Path], Arrays]) -> Arrays:
 def _write_entry(folder: Path, arrays: Arrays) -> None:
     with folder_written_atomically(folder, replaceable=lambda _: True) as temporary:
         for name, array in arrays.items():
-            np.save(temporary / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+            with open(temporary / f"{name}.npy", "wb") as file:
+                # Through a bare ``write``: numpy's own writing to a file does not notice that a disk is full.
+                np.lib.format.write_array(SimpleNamespace(write=file.write), np.ascontiguousarray(array), allow_pickle=False)
         checksums = {name: _mapped(temporary / f"{name}.npy")[1] for name in arrays}
         text = json.dumps({"arrays": checksums, "checksum": _checksum(checksums)})
         (temporary / CONTENTS).write_text(text, "utf-8")

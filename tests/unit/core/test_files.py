@@ -240,6 +240,7 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".unfinished-0123456789abcdef.csv").write_text("half of")
     (tmp_path / ".unfinished-0123456789abcdee").mkdir()
     (tmp_path / ".unfinished-0123456789abcdee" / "file").write_text("half of")
+    (tmp_path / ".model.sightunseen.lock").write_text("")
     (tmp_path / ".unfinished-business").write_text("of the user")
     with written_atomically(tmp_path / "file") as temporary:
         temporary.write_text("new")

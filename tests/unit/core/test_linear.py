@@ -241,6 +241,35 @@ def test_invalid_files_raise_an_error(tmp_path: Path) -> None:
             Linear.load(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"weights": np.ones(5)}, r"'weights' has shape \(5,\)"),
+        ({"weights": np.ones((2, 5), complex)}, "'weights' has the type complex128"),
+        ({"bias": np.array([np.nan, 0.0])}, "'bias' has values from nan"),
+        ({"bias": np.zeros(3)}, r"'bias' has shape \(3,\); expected \(2,\)"),
+        ({"normalise": np.ones(2, bool)}, "'normalise' has shape"),
+        ({"shift": np.zeros(4)}, r"'shift' has shape \(4,\); expected \(5,\)"),
+        ({"labels": np.array([3])}, "labels have shape"),
+        ({"labels": np.array([{}, {}], dtype=object)}, "allow_pickle"),
+    ],
+)
+def test_invalid_arrays_are_named(tmp_path: Path, changed: dict[str, Any], expected: str) -> None:
+    arrays = {"labels": np.array([3, 4]), "weights": np.ones((2, 5)), "bias": np.zeros(2), "normalise": np.array(False)}
+    np.savez(tmp_path / "weights.npz", **{**arrays, **changed})
+    with pytest.raises(ModelError, match=f"weights.npz cannot be read as linear classifiers: .*{expected}"):
+        Linear.load(tmp_path / "weights.npz")
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.9, 0.999])
+def test_a_cut_file_is_refused(tmp_path: Path, part: float) -> None:
+    Linear(np.array([3, 4]), np.ones((2, 50), np.float32), np.zeros(2, np.float32), False).save(tmp_path / "weights.npz")
+    content = (tmp_path / "weights.npz").read_bytes()
+    (tmp_path / "weights.npz").write_bytes(content[: int(part * len(content))])
+    with pytest.raises(ModelError, match="cannot be read as linear classifiers"):
+        Linear.load(tmp_path / "weights.npz")
+
+
 def test_import_of_linear_does_not_import_torch() -> None:
     code = "import sys, sightunseen.core.linear; sys.exit('torch' in sys.modules or 'sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -34,7 +34,7 @@ with locked(Path(sys.argv[1])):
 
 def test_lock_file_is_removed_at_the_end_and_after_an_error(tmp_path: Path) -> None:
     with locked(tmp_path / "model"):
-        assert os.listdir(tmp_path) == [".model.lock"]
+        assert os.listdir(tmp_path) == [".model.sightunseen.lock"]
     with pytest.raises(KeyError), locked(tmp_path / "a" / "b" / "model"):
         raise KeyError
     assert os.listdir(tmp_path) == []

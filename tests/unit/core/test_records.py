@@ -92,3 +92,51 @@ def test_unknown_or_invalid_field_raises_an_error(record: RunRecord) -> None:
         RunRecord.from_json(changed(record, mood="good"))
     with pytest.raises(ModelError, match="damaged"):
         RunRecord.from_json(changed(record, findings=None))
+    with pytest.raises(ModelError, match="damaged"):
+        RunRecord.from_json(changed(record, seed="7"))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"data": {"fingerprints": ["ab12"]}},
+        {"data": {"fingerprints": {"res101.mat": 3}}},
+        {"data": {"backbone": "resnet"}},
+        {"data": {"backbone": {"name": 3}}},
+        {"data": None},
+        {"settings": {"seen_penalty": "much"}},
+        {"settings": {"adaptation": [1]}},
+        {"settings": []},
+        {"findings": [{"check": 3}]},
+        {"findings": ["none"]},
+        {"history": ["none"]},
+        {"parent": {"kind": "adapt", "parent": {"settings": {"seen_penalty": []}}}},
+        {"parent": [1]},
+        {"selection": 3},
+        {"results": {"T1": float("nan")}},
+        {"history": [{"loss": float("inf")}]},
+        {"method": "\ud800"},
+        {"versions": {"python": 3}},
+        {"wall_seconds": 10**400},
+    ],
+    ids=str,
+)
+def test_wrong_content_raises_an_error(record: RunRecord, parts: dict[str, object]) -> None:
+    with pytest.raises(ModelError, match=r"the run record is damaged: .* Train the model again"):
+        RunRecord.from_json(changed(record, **parts))
+
+
+def test_history_can_be_a_list_of_numbers(record: RunRecord) -> None:
+    assert RunRecord.from_json(changed(record, history=[1.5, 2])).history == (1.5, 2)
+
+
+def test_parent_is_a_record(record: RunRecord) -> None:
+    child = dataclasses.replace(record, parent=json.loads(record.to_json()))
+    assert RunRecord.of(child.parent) == record
+    with pytest.raises(ModelError, match="version None"):
+        RunRecord.of(record.parent)
+
+
+def test_deeply_nested_text_raises_an_error() -> None:
+    with pytest.raises(ModelError, match="nested deeper"):
+        RunRecord.from_json("[" * 100_000)
