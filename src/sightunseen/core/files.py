@@ -143,8 +143,8 @@ def check_writable(path: Path, folder: bool = False) -> None:
     nearest = next(parent for parent in path.absolute().parents if parent.exists())
     if not nearest.is_dir():
         raise StorageError(f"{path} cannot be created: {nearest} is a file. Choose another folder.")
-    with storage_errors(path), _temporary(nearest, path.suffix):
-        pass
+    with storage_errors(path):
+        _probe(nearest)
 
 
 def remove_folder(path: Path) -> None:
@@ -245,6 +245,19 @@ def storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"could not write {path}: {reason}. Free some space or choose another folder.") from error
+
+
+def _probe(folder: Path) -> None:
+    """Create a file in a folder and remove it; without a name where the system can, so that a crash leaves nothing."""
+    if sys.platform == "linux":
+        try:
+            os.close(os.open(folder, os.O_TMPFILE | os.O_RDWR))
+            return
+        except OSError as error:
+            if error.errno not in (*UNSUPPORTED, errno.EISDIR):
+                raise
+    with _temporary(folder):
+        pass
 
 
 @contextmanager
