@@ -162,6 +162,37 @@ def test_inspecting_unreadable_data_is_an_error(run: Run, desk: Path, what: str)
     assert_names(message, words)
 
 
+def link(path: str, target: str) -> None:
+    Path(path).unlink(missing_ok=True)
+    os.mkfifo(path) if target == "pipe" else Path(path).symlink_to(target)
+
+
+@pytest.mark.parametrize("target", ["pipe", "/dev/zero", "/proc/self/maps"])
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("data/features.npz", "inspect data"),
+        ("data/classes.csv", "inspect data"),
+        ("benchmark/res101.mat", "inspect benchmark"),
+        ("other.json", "inspect data --classes other.json"),
+        ("images.npz", "predict model images.npz"),
+        ("photos.csv", "predict model photos.csv"),
+        ("few.txt", "predict model data/features.npz --candidates few.txt"),
+    ],
+)
+def test_files_that_are_not_regular_are_an_error(run: Run, desk: Path, path: str, line: str, target: str) -> None:
+    link(path, target)
+    code, out, err = run(line)
+    assert (code, out, err.count("error: ")) == (2, "", 1), err
+
+
+@pytest.mark.parametrize("labels", [np.inf, -np.inf, 1e300])
+def test_inspecting_labels_that_are_not_class_numbers_reports_them(run: Run, desk: Path, labels: float) -> None:
+    matlab("res101", labels=np.full(xlsa17_labels().shape, labels))
+    code, out, err = run("inspect benchmark")
+    assert (code, "labels-in-range" in out) == (1, True), err
+
+
 def test_selection_needs_more_than_one_image_per_class(run: Run, desk: Path) -> None:
     first = np.unique(array("y"), return_index=True)[1]
     tables(X=array("X")[first], y=array("y")[first], split=np.full(len(first), "train"))
@@ -318,6 +349,40 @@ def test_argparse_errors_name_the_value(run: Run, desk: Path, option: str) -> No
     assert option.split()[-1] in error_of(run, desk, f"train data --out new {option}")
 
 
+BEYOND_LIMITS = {
+    "--folds 999999": "1 to 1,000",
+    f"--folds {'9' * 5000}": "1 to 1,000",
+    "--seeds 10001": "at most 10,000",
+    "--seeds 1000000000": "1 to 1,000,000",
+    "--seed 99999999999999999999": "seed",
+    f"--set noise={'9' * 400}": "noise",
+    f"--set noise=0x{'f' * 900}": "noise",
+    f"--set noise={'[' * 300}": "noise",
+    f"--set noise={'-' * 900}1": "noise",
+    f"--set noise={'a' * 100_000}": "100,000 characters",
+    "--set noise={[]:1}": "noise",
+    "--set noise=1+2j": "noise",
+    f"--set {'a' * 100_000}=1": "no hyperparameter",
+    f"--search noise={','.join(['1'] * 400)} --search shrinkage={','.join(['0.5'] * 400)}": "160,000 combinations",
+}
+
+
+@pytest.mark.parametrize("options", BEYOND_LIMITS, ids=[option[:20] for option in BEYOND_LIMITS])
+def test_counts_and_values_have_limits(run: Run, desk: Path, options: str) -> None:
+    message = error_of(run, desk, f"train data --out new {options}")
+    assert BEYOND_LIMITS[options] in message
+    assert len(message.partition("error: ")[2]) <= 510
+
+
+def test_number_of_steps_has_a_limit(run: Run, desk: Path) -> None:
+    assert "n_steps" in error_of(run, desk, "train data --out new --method CVC --set n_steps=1000000000000")
+
+
+@pytest.mark.parametrize("share", ["nan", "inf", "1e308", "-1"])
+def test_share_of_held_out_images_must_be_between_zero_and_one(run: Run, desk: Path, share: str) -> None:
+    assert "between 0 and 1" in error_of(run, desk, f"adapt model data --out new --hold-out {share}")
+
+
 def test_search_without_selection_is_an_error(run: Run, desk: Path) -> None:
     assert "search" in error_of(run, desk, f"train data --out new {QUICK} --search hidden=4,8 --select none")
 
@@ -461,6 +526,9 @@ PREDICT: dict[str, tuple[Callable[[], Any], str, tuple[str, ...]]] = {
     "wrong number of features": (lambda: save(np.ones((3, 23))), "images.npy", ("images.npy", "23", "24")),
     "one image as a row": (lambda: save(np.ones(24)), "images.npy", ("images.npy", r"\(24,\)")),
     "a single number": (lambda: save(np.float32(1)), "images.npy", ("images.npy", r"\(\)")),
+    "a large count": (lambda: None, "data/features.npz --top 1000000000", ("top", "1000000000")),
+    "large numbers": (lambda: save(np.full((3, 24), 1e300)), "images.npy", ("images.npy", "row 1, column 1")),
+    "complex numbers": (lambda: save(np.ones((3, 24)) * 1j), "images.npy", ("images.npy", "complex128")),
     "no images": (lambda: save(np.ones((0, 24))), "images.npy", ("images.npy", "no image|empty|0 ")),
     "NaN": (lambda: save(np.full((3, 24), np.nan)), "images.npy", ("images.npy", "NaN")),
     "words": (lambda: save(np.full((3, 24), "one")), "images.npy", ("images.npy", "number")),

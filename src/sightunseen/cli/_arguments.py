@@ -81,6 +81,18 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add_repeated(parser, "--allow", "CHECK", "ignore this failed check of the split doctor")
 
 
+def add_download_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the consent to open a backbone or text encoder that a model names and that is not part of this package.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Parser to extend.
+    """
+    what = "open the backbone or text encoder that the model names, even if that downloads it; only for models that you trust"
+    parser.add_argument("--allow-downloads", action="store_true", help=what)
+
+
 def add_repeated(parser: argparse.ArgumentParser, name: str, metavar: str, text: str) -> None:
     """Add an option that can be given several times; its values are a list.
 

@@ -175,7 +175,8 @@ def _shorten(lines: list[list[str]], columns: Sequence[str], k: int, width: int)
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
+    text = f"{value:.1f}" if isinstance(value, float) else str(value)
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _is_number(text: str) -> bool:

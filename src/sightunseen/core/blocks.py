@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.core.conversion import check_magnitude
+
 ROWS = 1024  # 8 MiB of 2,048 float32 features: a block fits into the processor's cache
 
 Named = tuple[Any, NDArray[Any]]  # features (k, d) and the names of their images (k,)
@@ -50,6 +52,11 @@ def named_blocks(X: Any, names: Any = None) -> Iterator[Named]:
     names : ndarray of shape (k,)
         Their names.
 
+    Raises
+    ------
+    DataError
+        If a feature is beyond the largest magnitude.
+
     Examples
     --------
     >>> [(block.shape, names.tolist()) for block, names in named_blocks(np.zeros((2, 4)))]
@@ -58,6 +65,8 @@ def named_blocks(X: Any, names: Any = None) -> Iterator[Named]:
     start = 0
     for block in row_blocks(X):
         stop = start + len(block)
+        if isinstance(block, np.ndarray) and block.dtype.kind in "iuf":
+            check_magnitude(block, "features", start)
         yield block, np.arange(start, stop).astype(str) if names is None else names[start:stop]
         start = stop
 

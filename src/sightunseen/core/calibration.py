@@ -11,20 +11,23 @@ CUB and AwA1), but worse among unseen classes alone (57.0 against 60.8), and for
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Gt
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 
 from sightunseen.core.class_table import Labels
+from sightunseen.core.documents import STRICT
 from sightunseen.core.metrics import class_weights, reliability
 
 NONE = "none of these"
 LEAST_KEPT = 0.95  # of the images of known classes; the best balanced accuracy alone would reject about half of them
 MOST_IMAGES = 2000  # taken evenly: calibrating 150 classes then takes a tenth of a second
 WIDEST = float(np.log(1e3))  # temperatures are searched within a factor of 1,000 of the scores' standard deviation
+FINITE = {**STRICT, "allow_inf_nan": False}  # a calibration is part of the schema of model.json
 
 Floats = NDArray[np.floating[Any]]
 
@@ -44,6 +47,8 @@ class Threshold:
     known_kept : float, default=None
         Share of the images of known classes that are not rejected.
     """
+
+    __pydantic_config__ = FINITE
 
     none_below: float | None = None
     AUROC: float | None = None
@@ -84,7 +89,7 @@ class Calibration(Threshold):
         See :class:`Threshold`.
     """
 
-    temperature: float
+    temperature: Annotated[float, Gt(0)]
     ECE: float
     ECE_before: float
 

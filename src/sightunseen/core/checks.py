@@ -5,11 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError
+from sightunseen.core.limits import WHOLE
+
+LARGEST_BITS = 1000  # of an integer; larger ones may not be finite in double precision
 
 
-def check_whole(name: str, value: Any, least: int) -> None:
-    """Check that a parameter is an integer from ``least`` up.
+def check_whole(name: str, value: Any, least: int, most: int = WHOLE) -> None:
+    """Check that a parameter is an integer within bounds.
 
     Parameters
     ----------
@@ -19,14 +23,18 @@ def check_whole(name: str, value: Any, least: int) -> None:
         Its value.
     least : int
         The smallest allowed value.
+    most : int, default=2**32 - 1
+        The largest allowed value.
 
     Raises
     ------
     SettingsError
-        If the value is not an integer (a bool is not), or is too small.
+        If the value is not an integer (a bool is not), or is out of bounds.
     """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise SettingsError(f"{name} must be a whole number from {least} up; got {value!r}.")
+        raise SettingsError(f"{name} must be a whole number from {least} up; got {_shown(value)}.")
+    if value > most:
+        raise SettingsError(f"{name} must be a whole number of at most {most:,}; got {_shown(value)}.")
 
 
 def check_number(
@@ -56,10 +64,18 @@ def check_number(
         isinstance(value, bool)
         or not isinstance(value, (int, float, np.number))
         or not least <= value <= most
-        or np.isinf(value)
+        or value in (float("inf"), -float("inf"))
+        or (isinstance(value, int) and value.bit_length() > LARGEST_BITS)
     ):
         bound = "" if least == -float("inf") else f" from {least:g} {'up' if most == float('inf') else f'to {most:g}'}"
-        raise SettingsError(f"{name} must be a number{bound}{' or None' * optional}; got {value!r}.")
+        raise SettingsError(f"{name} must be a number{bound}{' or None' * optional}; got {_shown(value)}.")
+
+
+def _shown(value: Any) -> str:
+    """Value for an error message; Python does not print integers of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
+        return "an integer of more than 300 digits"
+    return quoted(repr(value))
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
@@ -80,7 +96,7 @@ def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
         If the value is not among them.
     """
     if value not in allowed:
-        raise SettingsError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}.")
+        raise SettingsError(f"{name} must be one of {', '.join(map(str, allowed))}; got {_shown(value)}.")
 
 
 def check_positive(name: str, value: Any) -> None:
@@ -100,7 +116,7 @@ def check_positive(name: str, value: Any) -> None:
     """
     check_number(name, value)
     if value <= 0:
-        raise SettingsError(f"{name} must be greater than zero; got {value!r}.")
+        raise SettingsError(f"{name} must be greater than zero; got {_shown(value)}.")
 
 
 def check_below_one(name: str, value: Any) -> None:
@@ -120,4 +136,4 @@ def check_below_one(name: str, value: Any) -> None:
     """
     check_number(name, value, 0)
     if value >= 1:
-        raise SettingsError(f"{name} must be a number from 0 to below 1; got {value!r}.")
+        raise SettingsError(f"{name} must be a number from 0 to below 1; got {_shown(value)}.")

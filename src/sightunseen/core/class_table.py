@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sightunseen.core.conversion import as_labels, as_matrix, as_text
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError
 
 Labels = NDArray[Any]
@@ -58,7 +60,7 @@ class ClassTable:
         attribute_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
         use: str | None = None,
     ) -> None:
-        self.labels: Labels = np.array(labels)
+        self.labels: Labels = _checked_labels(labels)
         self.labels.flags.writeable = False
         if self.labels.ndim != 1 or self.labels.size == 0:
             raise DataError(f"a class table needs a list of labels; got an array of shape {self.labels.shape}.")
@@ -320,14 +322,15 @@ class ClassTable:
         if sorted(own) != sorted(others):
             differing = _some(sorted({*own} ^ {*others}))
             raise DataError(f"new classes must have the attributes of the class table; only one of the two has {differing}.")
-        return other.vectors[:, [others.index(name) for name in own]]
+        column = {name: k for k, name in enumerate(others)}
+        return other.vectors[:, [column[name] for name in own]]
 
     def _checked(self, name: str, array: ArrayLike) -> Vectors:
-        try:
-            vectors = np.array(array, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"semantics '{name}' must be a table of numbers with one row per class: {error}") from error
-        if vectors.ndim != 2 or len(vectors) != len(self.labels):
+        given = np.asarray(array) if isinstance(array, np.ndarray) else array
+        if isinstance(given, np.ndarray) and given.dtype.kind == "b":
+            given = np.asarray(given, dtype=np.float64)
+        vectors = np.array(as_matrix(given, f"semantics '{quoted(name)}'"), dtype=np.float64)
+        if len(vectors) != len(self.labels):
             raise DataError(
                 f"semantics '{name}' must have one row for each of the {len(self.labels)} labels; got shape {vectors.shape}."
             )
@@ -340,11 +343,22 @@ class ClassTable:
         size = self.semantics[kind].shape[1]
         if len(names) != size:
             raise DataError(f"semantics '{kind}' has {size} dimensions but {len(names)} attribute names.")
-        return tuple(str(name) for name in names)
+        return tuple(as_text(str(name), "the name of an attribute") for name in names)
+
+
+def _checked_labels(labels: ArrayLike) -> Labels:
+    """A copy of the labels; raises ``DataError`` unless they are a list of texts, or of finite numbers."""
+    try:
+        array = np.array(labels)
+    except ValueError as error:  # lists of several lengths
+        raise DataError(f"a class table needs a list of labels; got {quoted(error, 100)}.") from error
+    if array.ndim == 1:
+        as_labels(array, "the labels of a class table")
+    return array
 
 
 def _some(items: Sequence[Any], most: int = 3) -> str:
     """Format the first items of a list: 'a', 'b', 'c' and 7 more."""
-    shown = ", ".join(f"'{item}'" for item in list(items)[:most])
+    shown = ", ".join(f"'{quoted(item)}'" for item in list(items)[:most])
     rest = len(items) - most
     return shown if rest <= 0 else f"{shown} and {rest} more"

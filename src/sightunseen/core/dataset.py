@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.conversion import as_labels
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError
 from sightunseen.core.randomness import as_generator, derive_seed
 
@@ -152,9 +154,15 @@ class ZeroShotDataset:
     def __post_init__(self) -> None:
         if self.features.ndim != 2:
             raise DataError(f"features must be a table with one row per image; got shape {self.features.shape}.")
+        if np.ndim(self.labels) != 1:
+            raise DataError(f"{self.name}: labels must be a list, one per image; got shape {np.shape(self.labels)}.")
         if len(self.features) != len(self.labels):
             raise DataError(
                 f"{self.name}: {len(self.features)} feature rows but {len(self.labels)} labels; give one label per row."
+            )
+        if self.image_names is not None and len(self.image_names) != len(self.labels):
+            raise DataError(
+                f"{self.name}: {len(self.labels)} images but {len(self.image_names)} names of images; give one name per image."
             )
 
     @classmethod
@@ -196,12 +204,12 @@ class ZeroShotDataset:
             If ``split`` has other values or another length, or if features and labels do not fit together.
         """
         features, labels = np.asarray(X), np.asarray(y)
-        part = np.full(len(labels), "train") if split is None else np.asarray(split).astype(str)
-        unknown = sorted(set(part.tolist()) - {"train", "test_seen", "test_unseen"})
+        part = np.full(labels.shape, "train") if split is None else as_labels(split, "split")
+        unknown = sorted(set(part.ravel().tolist()) - {"train", "test_seen", "test_unseen"})
         if unknown:
-            raise DataError(f"split must be train, test_seen or test_unseen for each image; found {unknown}.")
-        if len(part) != len(labels):
-            raise DataError(f"{len(labels)} labels but {len(part)} entries in split; give one entry per image.")
+            raise DataError(f"split must be train, test_seen or test_unseen for each image; found {quoted(unknown)}.")
+        if part.shape != labels.shape:
+            raise DataError(f"{labels.size} labels but {len(part)} entries in split; give one entry per image.")
         rows = {word: np.flatnonzero(part == word) for word in ("train", "test_seen", "test_unseen")}
         return cls(name, features, labels, classes, rows["train"], rows["test_seen"], rows["test_unseen"], **others)
 
@@ -414,7 +422,7 @@ def apart(data: Data, hold_out: float, seed: int = 0) -> tuple[Data, Data]:
     if not hold_out:
         return data, data
     mixed = as_generator(derive_seed(seed, "unseen images held out")).permutation(data.test_unseen.rows)
-    size = round(hold_out * len(mixed))
+    size = round(hold_out * len(mixed)) if 0 < hold_out < 1 else 0
     if not 0 < size < len(mixed):
         raise DataError(
             f"holding out {hold_out:g} of {len(mixed)} images of unseen classes leaves no image to adapt to or none to "

@@ -129,6 +129,8 @@ def validated(kind: type[T], content: Any) -> T:
         if first["type"] not in NAMED_BY_FIELD:
             shown += f"; got {quoted(repr(first['input']))}"
         raise DocumentError(shown) from error
+    except (ValueError, RecursionError) as error:  # of json: an integer of too many digits, a character that is none
+        raise DocumentError(f"not valid: {quoted(error)}") from error
     return found
 
 

@@ -226,9 +226,10 @@ def sweep(folder: Path) -> None:
         return
     _swept.add(folder)
     with suppress(OSError):  # sweeping is not needed for what follows
-        for entry in os.scandir(folder):
-            if LEFTOVER.fullmatch(entry.name) and not entry.is_symlink():
-                _remove_unlocked(Path(entry.path))
+        with os.scandir(folder) as entries:
+            leftovers = [Path(entry.path) for entry in entries if LEFTOVER.fullmatch(entry.name) and not entry.is_symlink()]
+        for path in leftovers:
+            _remove_unlocked(path)
 
 
 @contextmanager

@@ -13,8 +13,25 @@ NESTING = 64  # levels of lists and tables in a JSON or TOML file
 
 FOLDS = 1_000  # class folds of a selection
 SEEDS = 10_000  # seeds of a plan, or models of one training run
-JOBS = 1_000_000  # jobs of a plan
+JOBS = 100_000  # jobs of a plan
+WORKERS = 256  # jobs that run at the same time
+PLAN_BYTES = 256 << 10  # a plan
+PLAN_DOTS = 1_000  # dots of a line of a plan: a TOML parser takes quadratic time for dotted keys
 COMBINATIONS = 100_000  # combinations of hyperparameters of one search
 
+CLASSES = 2_000_000  # classes of a model
+SIZE = 65_536  # units of a layer, images or classes of a batch
+NEIGHBOURS = 1_000  # nearest neighbours of an image in label propagation
+SYNTHESISED = 10_000  # features that FCLSWGAN synthesises per class
+CLASSIFIER_STEPS = 20_000  # steps of its classifier, which is trained whenever classes were added
+FEATURES = 10_000_000  # features of an image, or attributes of a class
 LABEL_LENGTH = 1_000  # characters of a class label or an attribute name
-MAGNITUDE = 1e30  # largest absolute value of a feature or an attribute: its square must be finite in single precision
+DESCRIPTION_LENGTH = 100_000  # characters of the description of a class in a file
+PATH_LENGTH = 4_096  # characters of the path or name of an image
+MAGNITUDE = 1e15  # largest absolute value of a feature or an attribute: sums of squares must be finite in single precision
+EXPANSION = 100  # size of data in memory by the size of their file, beyond EXPANDED_BYTES
+EXPANDED_BYTES = 512 << 20
+
+COUNT = 1_000_000  # any other count on the command line: answers per image, jobs at a time, photos per class
+WHOLE = 2**32 - 1  # largest whole number of a hyperparameter, and largest seed
+VALUE_LENGTH = 1_000  # characters of the value of a hyperparameter on the command line

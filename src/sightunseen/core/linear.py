@@ -1,19 +1,33 @@
 """Linear classifiers in plain numpy: for a fixed list of classes, and as a function of class vectors."""
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sightunseen.core.array_checks import Expected, check_arrays
 from sightunseen.core.arrays import Floats
 from sightunseen.core.class_table import Labels
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError, ModelError, SettingsError
 from sightunseen.core.files import written_atomically
+from sightunseen.core.memory import check_memory
 
+ARRAYS = {  # of a file of linear classifiers; those of earlier releases lack ``root``
+    "weights": Expected("c d"),
+    "bias": Expected("c"),
+    "normalise": Expected(kind="b"),
+    "root": Expected(kind="b", optional=True),
+    "plain": Expected("c d", optional=True),
+    "shift": Expected("d", optional=True),
+    "factor": Expected("d", optional=True),
+}
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, BadZipFile, zlib.error)
 SMALLEST_LENGTH = 1e-12  # lower bound of vector lengths, against division by zero
 
 
@@ -145,11 +159,16 @@ class Linear:
             If the file is missing or is not such a file.
         """
         try:
+            with ZipFile(path) as archive:
+                check_memory(sum(member.file_size for member in archive.infolist()), path, Path(path).stat().st_size)
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
-                arrays: dict[str, Any] = dict(content)
-            return cls(**{**arrays, **{name: bool(arrays.get(name)) for name in ("normalise", "root")}})
-        except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
-            raise ModelError(f"{path} cannot be read as linear classifiers: {error}") from error
+                arrays: dict[str, Any] = {name: content[name] for name in content.files if name in (*ARRAYS, "labels")}
+            check_arrays(arrays, ARRAYS, {})
+            if arrays["labels"].shape != arrays["bias"].shape:
+                raise ModelError(f"labels have shape {arrays['labels'].shape}; expected {arrays['bias'].shape}")
+        except (*UNREADABLE, ModelError, DataError) as error:
+            raise ModelError(f"{path} cannot be read as linear classifiers: {quoted(error, 300)}") from error
+        return cls(**{**arrays, **{name: bool(arrays.get(name)) for name in ("normalise", "root")}})
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from sightunseen._version import __version__
+from sightunseen.core.documents import STRICT, DocumentError, parse_document, quoted, validated
 from sightunseen.core.errors import ModelError
 
 RECORD_VERSION = 2
 READABLE = (1, 2)  # version 1 has no ``seeds`` and no ``engine``
+FINITE = {**STRICT, "allow_inf_nan": False}  # ``__pydantic_config__`` of a schema without infinite numbers
+OPEN = {**FINITE, "extra": "ignore"}  # of a schema of a table that may have further entries
 
 
 def versions_in_use() -> dict[str, str]:
@@ -127,18 +130,110 @@ class RunRecord:
             If the text is not a record, is of another version, or lacks or adds fields.
         """
         try:
-            content = json.loads(text)
-            found = content.get("record_version")
-        except (json.JSONDecodeError, AttributeError) as error:
+            return cls.of(parse_document(text.encode("utf-8", "surrogatepass")))
+        except DocumentError as error:
             raise ModelError(f"this is not a run record: {error}") from error
-        if found not in READABLE:
+
+    @classmethod
+    def of(cls, content: Any) -> "RunRecord":
+        """Validate the content of a record.
+
+        Parameters
+        ----------
+        content : object
+            Parsed JSON, such as the ``parent`` of another record.
+
+        Returns
+        -------
+        RunRecord
+            The record.
+
+        Raises
+        ------
+        ModelError
+            If the content is not a record, is of another version, or lacks or adds fields.
+        """
+        if not isinstance(content, Mapping):
+            raise ModelError(f"this is not a run record: expected a table of fields; got {quoted(repr(content))}")
+        found = content.get("record_version")
+        if isinstance(found, bool) or found not in READABLE:
             raise ModelError(
-                f"run record of version {found}; this version of sightunseen reads {' and '.join(map(str, READABLE))}. "
+                f"run record of version {quoted(found)}; this version of sightunseen reads {' and '.join(map(str, READABLE))}. "
                 "Install a matching release."
             )
         try:
-            content["findings"] = tuple(content["findings"])
-            content["history"] = tuple(content["history"])
-            return cls(**content)
-        except (KeyError, TypeError) as error:
-            raise ModelError(f"the run record is damaged: {error}") from error
+            json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
+            large = isinstance(content.get("selection"), Mapping)  # and its entries are not in the schema
+            validated(_Record, {**content, "selection": {}} if large else content)
+        except (DocumentError, ValueError) as error:  # ValueError: NaN, or text that is not valid Unicode
+            raise ModelError(f"the run record is damaged: {quoted(error, 200)}. Train the model again.") from error
+        return cls(**{**content, "findings": tuple(content["findings"]), "history": tuple(content["history"])})
+
+
+@dataclass
+class _Finding:
+    __pydantic_config__ = OPEN
+
+    check: str = ""
+    level: str = ""
+    repaired: bool = False
+
+
+@dataclass
+class _Backbone:
+    __pydantic_config__ = OPEN
+
+    name: str
+    fingerprint: str = ""
+
+
+@dataclass
+class _Data:
+    __pydantic_config__ = OPEN
+
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    backbone: _Backbone | None = None
+
+
+@dataclass
+class _Settings:
+    __pydantic_config__ = OPEN
+
+    seen_penalty: float = 0.0
+    adaptation: dict[str, Any] | None = None
+
+
+@dataclass
+class _Ancestor:
+    """What is read of the record of the model that was adapted; the rest is validated when it is used."""
+
+    __pydantic_config__ = OPEN
+
+    kind: str = ""
+    settings: _Settings = field(default_factory=_Settings)
+    parent: "_Ancestor | None" = None
+
+
+@dataclass
+class _Record:
+    """Schema of a run record: its fields, and the entries in them that commands read."""
+
+    __pydantic_config__ = FINITE
+
+    kind: str
+    method: str
+    settings: _Settings
+    seed: int
+    protocol: str
+    data: _Data
+    findings: list[_Finding]
+    history: list[dict[str, Any] | float]
+    selection: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
+    seeds: dict[str, Any] = field(default_factory=dict)
+    parent: _Ancestor | None = None
+    engine: str = ""
+    wall_seconds: float = 0.0
+    created: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    record_version: int = RECORD_VERSION

@@ -1,14 +1,18 @@
 """Reader of class files (``.csv``, ``.parquet``, ``.json``) with names and optionally attributes and descriptions."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.core.conversion import as_labels, as_matrix, as_text
+from sightunseen.core.documents import DocumentError, quoted, read_document
 from sightunseen.core.errors import DataError
-from sightunseen.data.columns import Columns, few, opened, read_columns
+from sightunseen.core.limits import CLASSES, DESCRIPTION_LENGTH
+from sightunseen.core.memory import check_memory
+from sightunseen.data.columns import Columns, few, read_columns
+from sightunseen.data.opening import size_of
 from sightunseen.semantics.describe import ClassDescriptions
 
 LABEL_COLUMNS = ("class", "label")
@@ -42,10 +46,18 @@ def read_class_file(path: str | Path) -> ClassDescriptions:
     """
     path = Path(path)
     if path.suffix == ".json":
-        return _of_json(opened(path, lambda: json.loads(path.read_text("utf-8-sig"))), path)
+        return _of_json(_read_json(path), path)
     if path.suffix == ".npz":
         raise DataError(f"{path} holds arrays, not a table of classes. Give a .csv, .parquet or .json.")
     return _of_columns(read_columns(path, long_texts=True), path)
+
+
+def _read_json(path: Path) -> Any:
+    size_of(path)
+    try:
+        return read_document(path, "utf-8-sig")
+    except DocumentError as error:
+        raise DataError(f"{path} cannot be read: {error}. Write it again.") from error
 
 
 def _of_json(content: Any, path: Path) -> ClassDescriptions:
@@ -60,7 +72,9 @@ def _of_json(content: Any, path: Path) -> ClassDescriptions:
     if not rows:
         raise DataError(f"{path}: no classes given. It must hold {JSON_FORMS}.")
     columns: Columns = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
+    names = dict.fromkeys(name for row in rows for name in row)
+    check_memory(32 * len(names) * len(rows), path, size_of(path))  # every class may have attributes of its own
+    for name in names:
         columns[name] = np.empty(len(rows), dtype=object)
         columns[name][:] = [row.get(name) for row in rows]
     return _of_columns(columns, path)
@@ -70,31 +84,26 @@ def _entry(entry: Any, path: Path) -> dict[str, Any]:
     if isinstance(entry, str):
         return {DESCRIPTION_COLUMNS[0]: entry}
     if not isinstance(entry, dict):
-        raise DataError(f"{path} must hold {JSON_FORMS}; found {json.dumps(entry)[:40]}.")
+        raise DataError(f"{path} must hold {JSON_FORMS}; found {quoted(repr(entry))}.")
     return entry
 
 
 def _of_lists(content: dict[str, list[Any]], path: Path) -> ClassDescriptions:
     lengths = {len(numbers) for numbers in content.values()}
     if len(lengths) > 1:
-        raise DataError(f"{path}: all class vectors must have one length; found lengths {sorted(lengths)}.")
+        raise DataError(f"{path}: all class vectors must have one length; found lengths {sorted(lengths)[:8]}.")
     columns = [_numbers(np.array(column, dtype=object)) for column in zip(*content.values(), strict=True)]
     values = [column for column in columns if column is not None]
     if not values or len(values) < len(columns):
         raise DataError(f"{path} must hold {JSON_FORMS}; found an empty list, or one with entries that are not numbers.")
-    return ClassDescriptions(tuple(content), values=np.column_stack(values))
+    return ClassDescriptions(_labels(list(content), path), values=as_matrix(np.column_stack(values), f"{path}: class vectors"))
 
 
 def _of_columns(columns: Columns, path: Path) -> ClassDescriptions:
     found = next((name for name in LABEL_COLUMNS if name in columns), None)
     if found is None:
         raise DataError(f"{path} has no column 'class' with the labels; it has {few(columns)}.")
-    labels = columns.pop(found)
-    if not len(labels):
-        raise DataError(f"{path} holds no class: it is empty below the header. Write one line per class.")
-    nameless = [row for row, label in enumerate(labels.tolist(), 1) if label is None or not str(label).strip()]
-    if nameless:
-        raise DataError(f"{path} has a class without a name: row {nameless[0]}. Write its name under '{found}'.")
+    labels = _labels(columns.pop(found), path, found)
     numbers = {name: _numbers(column) for name, column in columns.items()}
     attributes = {
         name: array
@@ -110,11 +119,31 @@ def _of_columns(columns: Columns, path: Path) -> ClassDescriptions:
             f"'description'; found {few(others)}. Rename, remove or encode such columns as numbers."
         )
     return ClassDescriptions(
-        tuple(str(label) for label in labels.tolist()),
+        labels,
         tuple(attributes) or None,
-        np.column_stack(list(attributes.values())) if attributes else None,
+        _values(attributes, labels, path) if attributes else None,
         None if described is None else _texts(columns[described], described, path),
     )
+
+
+def _labels(column: Any, path: Path, name: str = "class") -> tuple[str, ...]:
+    if not len(column):
+        raise DataError(f"{path} holds no class: it is empty below the header. Write one line per class.")
+    if len(column) > CLASSES:
+        raise DataError(f"{path} has {len(column):,} classes; at most {CLASSES:,} are allowed.")
+    nameless = [row for row, label in enumerate(column, 1) if label is None or not str(label).strip()]
+    if nameless:
+        raise DataError(f"{path} has a class without a name: row {nameless[0]}. Write its name under '{name}'.")
+    return tuple(as_labels(column, f"{path}: '{name}'").tolist())
+
+
+def _values(attributes: Columns, labels: tuple[str, ...], path: Path) -> NDArray[np.float64]:
+    for name in attributes:
+        as_text(name, f"{path}: the name of an attribute")  # raises if it is too long
+    lengths = {len(column) for column in attributes.values()}
+    if lengths != {len(labels)}:
+        raise DataError(f"{path} has {len(labels)} classes, but columns of {few(sorted(lengths))} values.")
+    return as_matrix(np.column_stack(list(attributes.values())), f"{path}: attributes")
 
 
 def _numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
@@ -122,7 +151,10 @@ def _numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
     values = column.tolist()
     if not all(value is None or isinstance(value, (bool, int, float)) for value in values):
         return None
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    try:
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    except OverflowError:  # an integer of more than 308 digits
+        return None
 
 
 def _texts(column: NDArray[Any], name: str, path: Path) -> tuple[str | None, ...] | None:
@@ -130,6 +162,9 @@ def _texts(column: NDArray[Any], name: str, path: Path) -> tuple[str | None, ...
     values = column.tolist()
     invalid = [value for value in values if value is not None and not isinstance(value, str)]
     if invalid:
-        raise DataError(f"{path}: '{name}' must be text for every class; found {invalid[0]!r}. Put it into quotation marks.")
-    texts = tuple((value or "").strip() or None for value in values)
+        raise DataError(
+            f"{path}: '{name}' must be text for every class; found {quoted(repr(invalid[0]))}. Put it into quotation marks."
+        )
+    where = f"{path}: a text under '{name}'"
+    texts = tuple(as_text((value or "").strip(), where, DESCRIPTION_LENGTH) or None for value in values)
     return texts if any(texts) else None

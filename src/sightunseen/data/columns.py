@@ -1,17 +1,23 @@
 """Columns of table files (``.npz``, ``.csv``, ``.parquet``) by name, and helpers shared by the readers of tables."""
 
-from collections.abc import Callable
+import zipfile
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError
+from sightunseen.core.memory import check_memory
+from sightunseen.data.opening import opened, size_of
 
 LABEL_COLUMNS = ("label", "class", "y")
 NAME_COLUMNS = ("path", "name", "image")
-T = TypeVar("T")
+BLOCK = 1 << 20  # bytes of a .csv that are parsed at a time; a row has to fit into a block
+WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}  # bytes per value of the physical types of Parquet; others have 8 or more
 Columns = dict[str, NDArray[Any]]
 
 
@@ -33,52 +39,42 @@ def read_columns(path: Path, long_texts: bool = False) -> Columns:
     Raises
     ------
     DataError
-        If the file is missing, damaged or of another format, or if a column name is repeated.
+        If the file is missing, damaged, too large or of another format, or if a column name is repeated.
     """
     if path.suffix == ".npz":
-        return opened(path, lambda: _read_npz(path))
+        return opened(path, lambda: read_npz(path))
     if path.suffix == ".csv":
-        from pyarrow import csv
-
-        # pyarrow's type inference would read the label 007 as the number 7.
-        as_text = csv.ConvertOptions(column_types=dict.fromkeys((*LABEL_COLUMNS[:2], "split", *NAME_COLUMNS), "string"))
-        lines = csv.ParseOptions(newlines_in_values=long_texts)  # optional, because it slows down large tables
-        return opened(path, lambda: _columns(csv.read_csv(path, parse_options=lines, convert_options=as_text), path))
+        return opened(path, lambda: _columns(_read_csv(path, long_texts), path))
     if path.suffix == ".parquet":
-        from pyarrow import parquet
-
-        return opened(path, lambda: _columns(parquet.read_table(path), path))
-    raise DataError(f"{path} must end in .npz, .csv or .parquet (features alone: also .npy); got '{path.suffix}'.")
+        return opened(path, lambda: _columns(_read_parquet(path), path))
+    raise DataError(f"{path} must end in .npz, .csv or .parquet (features alone: also .npy); got '{quoted(path.suffix)}'.")
 
 
-def opened(path: Path, read: Callable[[], T]) -> T:
-    """Return ``read()``, with every failure turned into a ``DataError`` that names the file.
+def read_npz(path: Path) -> Columns:
+    """Read the arrays of a ``.npz``; raises various errors on damaged files, see :func:`~sightunseen.data.opening.opened`.
 
     Parameters
     ----------
     path : Path
         The file.
-    read : callable
-        Function without arguments that reads it.
 
     Returns
     -------
-    object
-        The return value of ``read``.
+    dict of str to ndarray
+        The arrays by name.
 
     Raises
     ------
     DataError
-        If the file is missing or ``read`` fails.
+        If the arrays are too large.
     """
-    if not path.is_file():
-        raise DataError(f"there is no file {path}.")
-    try:
-        return read()
-    except DataError:
-        raise
-    except Exception as error:  # every format's reader has its own exceptions
-        raise DataError(f"{path} cannot be read ({type(error).__name__}: {error}). Write it again.") from error
+    with open(path, "rb") as raw:
+        with zipfile.ZipFile(raw) as archive:
+            declared = sum(member.file_size for member in archive.infolist())
+        check_memory(declared, path, size_of(path))
+        raw.seek(0)
+        with np.load(raw, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
 
 
 def first(columns: Columns, names: tuple[str, ...]) -> NDArray[Any] | None:
@@ -86,25 +82,77 @@ def first(columns: Columns, names: tuple[str, ...]) -> NDArray[Any] | None:
     return next((columns[name] for name in names if name in columns), None)
 
 
-def few(names: Any, most: int = 8) -> str:
+def few(names: Iterable[Any], most: int = 8) -> str:
     """Join the first ``most`` names for an error message.
 
     >>> few(["a", "b", "c"], most=2)
     'a, b, ...'
     """
-    listed = [str(name) for name in names]
-    return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
+    listed = list(names)
+    return ", ".join(quoted(name) for name in listed[:most]) + (", ..." if len(listed) > most else "")
 
 
-def _read_npz(path: Path) -> Columns:
-    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+def check_repeated(names: list[str], path: Path) -> None:
+    """Raise ``DataError`` if a column name is repeated."""
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise DataError(
+            f"{path} has two columns called '{quoted(repeated[0])}'. Its first line must name the columns, such as 'class' or "
+            "'label'."
+        )
+
+
+def _read_csv(path: Path, long_texts: bool) -> Any:
+    from pyarrow import csv
+
+    check_memory(size_of(path), path)
+    with open(path, "rb") as file:
+        header = len(file.readline(BLOCK))
+    # pyarrow's type inference would read the label 007 as the number 7.
+    as_text = csv.ConvertOptions(column_types=dict.fromkeys((*LABEL_COLUMNS[:2], "split", *NAME_COLUMNS), "string"))
+    lines = csv.ParseOptions(newlines_in_values=long_texts)  # optional, because it slows down large tables
+    blocks = csv.ReadOptions(block_size=max(BLOCK, 256 * header))  # many blocks of few rows would be slow for wide tables
+    return csv.read_csv(path, blocks, lines, as_text)
+
+
+def _read_parquet(path: Path) -> Any:
+    from pyarrow import parquet
+
+    check_parquet(path)
+    with parquet.ParquetFile(path) as file:
+        return file.read()
+
+
+def check_parquet(path: Path, rows: int | None = None) -> None:
+    """Check that the values of a Parquet file, or of some rows of it, fit into memory.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    rows : int, default=None
+        Number of rows that are read at a time. None: all.
+
+    Raises
+    ------
+    DataError
+        If they do not.
+    """
+    from pyarrow import parquet
+
+    found = parquet.read_metadata(path)
+    widths = [WIDTHS.get(found.schema.column(k).physical_type, 8) for k in range(found.num_columns)]
+    declared = 0
+    for group in range(found.num_row_groups):
+        chunks = found.row_group(group)
+        size = sum(width * chunks.column(k).num_values for k, width in enumerate(widths))
+        declared += size if rows is None else 0
+        if rows is not None:
+            declared = max(declared, size * min(rows, chunks.num_rows) // max(chunks.num_rows, 1))
+    check_memory(declared, path, size_of(path))
 
 
 def _columns(table: Any, path: Path) -> Columns:
-    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
-    if repeated:
-        raise DataError(
-            f"{path} has two columns called '{repeated[0]}'. Its first line must name the columns, such as 'class' or 'label'."
-        )
-    return {name: table.column(name).to_numpy() for name in table.column_names}
+    names = table.column_names
+    check_repeated(names, path)
+    return {name: column.to_numpy() for name, column in zip(names, table.columns, strict=True)}

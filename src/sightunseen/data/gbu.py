@@ -10,14 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.conversion import as_indices, as_labels, as_matrix
 from sightunseen.core.dataset import Rows, ZeroShotDataset
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError
+from sightunseen.core.limits import PATH_LENGTH
 from sightunseen.data.content_cache import cached_arrays
 from sightunseen.data.matfiles import read_mat
+from sightunseen.data.opening import read_lines
 from sightunseen.semantics.class_vectors import join_vectors
 
 FEATURES, SPLITS, SEMANTICS = "res101", "att_splits", "att"  # names of the published files and vectors
 PARTS = ("trainval_loc", "test_seen_loc", "test_unseen_loc")
+VECTORS = ("att", "original_att")  # class vectors of a split file
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -132,7 +137,7 @@ def read_gbu(folder: str | Path, features: str = FEATURES, splits: str = SPLITS,
     images, feature_print = cached_arrays(feature_path, feature_file)
     names = _class_names(folder, split_arrays)
     sources = {feature_path.name: feature_print, split_path.name: split_print}
-    vectors = {key: split_arrays[key] for key in ("att", "original_att") if key in split_arrays}
+    vectors = {key: split_arrays[key] for key in VECTORS if key in split_arrays}
     parts = _parts_of(semantics)
     for part, _ in parts:
         if ":" in part:
@@ -143,7 +148,7 @@ def read_gbu(folder: str | Path, features: str = FEATURES, splits: str = SPLITS,
             vectors[part] = _in_order_of(names, arrays, key, path)
         if part not in vectors:
             raise DataError(
-                f"{split_path.name} has no class vectors called '{part}'; it has {', '.join(vectors) or 'none'}. "
+                f"{split_path.name} has no class vectors called '{quoted(part)}'; it has {', '.join(vectors) or 'none'}. "
                 "Choose one of these, FILE:KEY for another file (such as sent_splits:att), or several with + between them."
             )
     if semantics not in vectors:
@@ -180,10 +185,7 @@ def as_dataset(files: GBUFiles) -> ZeroShotDataset:
     DataError
         If labels or split indices are out of range.
     """
-    given = np.asarray(files.labels)
-    if not (np.isfinite(given).all() and (given == np.round(given)).all()):
-        raise DataError(f"{files.features_name}.mat: labels must be whole numbers, rows of the class list from one.")
-    labels = given.astype(np.int64)
+    labels = as_indices(files.labels, f"{files.features_name}.mat: labels, rows of the class list from one,")
     n_classes = len(files.class_names)
     if labels.size and not (labels.min() >= 1 and labels.max() <= n_classes):
         raise DataError(
@@ -231,18 +233,17 @@ def feature_file(path: Path) -> dict[str, NDArray[Any]]:
     Raises
     ------
     DataError
-        If features or labels are missing or not numeric.
+        If features or labels are missing or not numeric, or names of images are not texts.
     """
-    content = read_mat(path)
-    for key in ("features", "labels"):
-        if key not in content:
-            raise DataError(f"{path} has no '{key}'; it has {', '.join(content) or 'nothing'}. Is it the feature file?")
-        if not np.issubdtype(content[key].dtype, np.number):
-            raise DataError(f"{path}: '{key}' must be numbers; got {content[key].dtype}. Write the file again.")
+    content = read_mat(path, ("features", "labels"), ("image_files",))
+    features, labels = as_matrix(content["features"].T, f"{path}: 'features'"), content["labels"].ravel()
+    if labels.dtype.kind not in "iuf":
+        raise DataError(f"{path}: 'labels' must be numbers; got {labels.dtype}. Write the file again.")
     # Images are columns in the files and rows everywhere else.
-    arrays = {"features": content["features"].T.astype(np.float32), "labels": content["labels"].ravel()}
+    with np.errstate(invalid="ignore"):  # of signalling NaN
+        arrays = {"features": features.astype(np.float32), "labels": labels}
     if "image_files" in content:
-        arrays["image_names"] = content["image_files"].ravel()
+        arrays["image_names"] = as_labels(content["image_files"].ravel(), f"{path}: 'image_files'", PATH_LENGTH)
     return arrays
 
 
@@ -263,15 +264,17 @@ def split_file(path: Path) -> dict[str, NDArray[Any]]:
     Raises
     ------
     DataError
-        If the file has no class vectors.
+        If the file has no class vectors, or if indices or class vectors are not numeric.
     """
-    content = read_mat(path)
-    if "att" not in content:
-        raise DataError(f"{path} has no 'att'; it has {', '.join(content) or 'nothing'}. Is it a split file?")
-    arrays = {key: value.ravel().astype(np.int64) for key, value in content.items() if key.endswith("_loc")}
-    arrays |= {key: content[key].T.astype(np.float64) for key in ("att", "original_att") if key in content}
-    if "allclasses_names" in content:
-        arrays["class_names"] = content["allclasses_names"].ravel()
+    content = read_mat(path, ("att",), ("original_att", "allclasses_names", "*_loc"))
+    arrays: dict[str, NDArray[Any]] = {}
+    for key, value in content.items():
+        if key.endswith("_loc"):
+            arrays[key] = as_indices(value, f"{path}: '{key}'")
+        elif key in VECTORS:
+            arrays[key] = as_matrix(value.T, f"{path}: '{key}'").astype(np.float64)
+        else:
+            arrays["class_names"] = as_labels(value.ravel(), f"{path}: '{key}'")
     return arrays
 
 
@@ -295,7 +298,9 @@ def _parts_of(semantics: str) -> list[tuple[str, float]]:
         try:
             parts.append((name.strip(), float(weight) if sign else 1.0))
         except ValueError as error:
-            raise DataError(f"'{text}' in --semantics {semantics} must be NAME or NAME*WEIGHT, such as att*0.5.") from error
+            raise DataError(
+                f"'{quoted(text)}' in --semantics {quoted(semantics)} must be NAME or NAME*WEIGHT, such as att*0.5."
+            ) from error
     return parts
 
 
@@ -323,10 +328,13 @@ def _class_names(folder: Path, splits: Arrays) -> tuple[str, ...]:
 
 def _in_order_of(names: tuple[str, ...], arrays: Arrays, key: str, path: Path) -> NDArray[np.float64]:
     """Class vectors of another file in the order of ``names``: matched by label if the file has labels."""
-    if key not in arrays:
+    if key not in arrays or key not in VECTORS:
         raise DataError(
-            f"{path} has no class vectors called '{key}'; it has att{', original_att' * ('original_att' in arrays)}."
+            f"{path} has no class vectors called '{quoted(key)}'; it has att{', original_att' * ('original_att' in arrays)}."
         )
+    listed = arrays.get("class_names", names)
+    if len(listed) != len(arrays[key]):
+        raise DataError(f"{path} has {len(arrays[key])} vectors for {len(listed)} classes. Use a file of this data set.")
     if "class_names" not in arrays:
         return np.asarray(arrays[key])
     row = {str(name): k for k, name in enumerate(arrays["class_names"])}
@@ -342,7 +350,7 @@ def _attribute_names(files: GBUFiles) -> dict[str, list[str]]:
     lines = _lines(files.folder / "attributes.txt") or _lines(files.folder / "predicates.txt") or ()
     names = [re.sub(r"^\s*\d+\s+", "", line) for line in lines]  # the lines are numbered: "1 has_bill_shape::dagger"
     fitting = {kind for kind, vectors in files.vectors.items() if vectors.shape[1] == len(names)}
-    return {kind: names for kind in ("att", "original_att") if kind in fitting}
+    return {kind: names for kind in VECTORS if kind in fitting}
 
 
 def _validation_pairs(
@@ -365,10 +373,5 @@ def _validation_pairs(
 
 
 def _lines(path: Path) -> tuple[str, ...] | None:
-    if not path.is_file():
-        return None
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} must be text in UTF-8: {error}. Save it again as UTF-8.") from error
-    return tuple(line.strip() for line in text.splitlines() if line.strip())
+    """Lines of a text file; None if it is missing or empty."""
+    return read_lines(path) if path.is_file() and path.stat().st_size else None

@@ -19,6 +19,7 @@ ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", "
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")  # no others: some of Pillow's readers run external programs
 MOST_PIXELS = 100_000_000
 MOST_BYTES = 1 << 30
+SMALLEST_SPAN = 1e-300  # 255 divided by a smaller one is infinite
 TURNS = {  # EXIF orientation -> transposition that makes the photo upright
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
@@ -153,12 +154,14 @@ def _eight_bits(image: "Image") -> "Image":
     """
     from PIL import Image
 
-    values = np.nan_to_num(np.asarray(image, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    with np.errstate(invalid="ignore"):  # of signalling NaN
+        values = np.nan_to_num(np.asarray(image, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     darkest, brightest = float(values.min()), float(values.max())
     scales = (1.0, 255.0, 65535.0) if image.mode.startswith("F") else (65535.0,)
     full = next((scale for scale in scales if brightest <= scale), None)
     if darkest < 0 or full is None:
-        values, full = values - darkest, (brightest - darkest) or 1.0
+        span = brightest - darkest
+        values, full = values - darkest, span if span > SMALLEST_SPAN else 1.0
     return Image.fromarray(np.rint(values * (255.0 / full)).astype(np.uint8))
 
 

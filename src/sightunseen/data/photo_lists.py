@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sightunseen.core.conversion import as_labels
 from sightunseen.core.dataset import HELD_OUT_PART
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError
+from sightunseen.core.memory import check_memory
+from sightunseen.data.columns import check_repeated, few
+from sightunseen.data.opening import opened, size_of
 from sightunseen.data.photo_files import ENDINGS
 
 OTHER_ENDINGS = frozenset(  # image formats that are not supported
@@ -16,6 +21,7 @@ OTHER_ENDINGS = frozenset(  # image formats that are not supported
 )
 SUPPORTED = ", ".join(sorted(ENDINGS))
 SPLITS = ("train", "test_seen", "test_unseen")
+LONGEST_HEADER = 1 << 16  # bytes of the first line of a CSV of photos, which has at most four names
 
 
 @dataclass(frozen=True)
@@ -54,8 +60,10 @@ def is_photos(source: str | Path) -> bool:
         return any(path.suffix.lower() in ENDINGS for path in _files_below(source, set()))
     if source.suffix.lower() != ".csv" or not source.is_file():
         return source.suffix.lower() in ENDINGS
+    if not source.stat().st_size:  # files of /proc, which may block, have no size either
+        return False
     with open(source, newline="", encoding="utf-8-sig", errors="replace") as file:
-        header = {name.strip() for name in next(csv.reader(file), [])}
+        header = {name.strip() for name in file.readline(LONGEST_HEADER).replace('"', "").split(",")}
     return "path" in header and header <= {"path", "label", "class", "split"}
 
 
@@ -96,6 +104,8 @@ def list_photos(source: str | Path) -> PhotoList:
         raise DataError(f"{source} must be a folder of photos, a .csv that lists them or a photo ({SUPPORTED}); {found}.")
     if not photos.paths:
         raise DataError(f"{source} holds no photos ({SUPPORTED}); found {_found(source, photos.left_out)}.")
+    if photos.labels is not None:
+        as_labels(sorted(set(photos.labels)), f"{source}: the classes of the photos")  # raises if one is not a label
     return photos
 
 
@@ -144,15 +154,9 @@ def _held_out(photos: PhotoList, top: Path) -> Iterator[str]:
 
 
 def _from_csv(path: Path) -> PhotoList:
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            rows = [{name: str(value or "").strip() for name, value in row.items()} for row in reader]
-            columns = [str(name) for name in reader.fieldnames or ()]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as a CSV in UTF-8 ({error}). Save it again as UTF-8.") from error
+    columns, rows = opened(path, lambda: _read_csv(path), "a CSV in UTF-8", "Save it again as UTF-8.")
     if "path" not in columns:
-        raise DataError(f"{path} has no column 'path' with the files of the photos; it has {', '.join(columns) or 'none'}.")
+        raise DataError(f"{path} has no column 'path' with the files of the photos; it has {few(columns) or 'none'}.")
     label = next((name for name in ("label", "class") if name in columns), None)
     for name in ("path", label, "split"):
         empty = [number for number, row in enumerate(rows, 2) if name in columns and not row.get(str(name))]
@@ -161,9 +165,20 @@ def _from_csv(path: Path) -> PhotoList:
     splits = tuple(row["split"] for row in rows) if "split" in columns else None
     unknown = sorted(set(splits or ()) - set(SPLITS))
     if unknown:
-        raise DataError(f"{path}: split must be {', '.join(SPLITS)}; found '{unknown[0]}'.")
+        raise DataError(f"{path}: split must be {', '.join(SPLITS)}; found '{quoted(unknown[0])}'.")
     photos = tuple(path.parent / row["path"] for row in rows)
     return PhotoList(photos, None if label is None else tuple(row[label] for row in rows), splits)
+
+
+def _read_csv(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Names of the columns, and the rows without other columns."""
+    check_memory(size_of(path), path)
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        columns = [str(name) for name in reader.fieldnames or ()]
+        check_repeated(columns, path)
+        used = [name for name in columns if name in ("path", "label", "class", "split")]
+        return columns, [{name: str(row[name] or "").strip() for name in used} for row in reader]
 
 
 def _visible(folder: Path) -> list[Path]:
@@ -175,15 +190,14 @@ def _visible(folder: Path) -> list[Path]:
 
 def _files_below(folder: Path, visited: set[tuple[int, int]]) -> Iterator[Path]:
     """All visible files at any depth. Every folder is visited once, because links may form cycles."""
-    identity = _identity(folder)
-    if identity in visited:
-        return
-    visited.add(identity)
-    for path in _visible(folder):
-        if path.is_dir():
-            yield from _files_below(path, visited)
-        else:
+    waiting = [folder]
+    while waiting:
+        path = waiting.pop()
+        if not path.is_dir():
             yield path
+        elif (identity := _identity(path)) not in visited:
+            visited.add(identity)
+            waiting += reversed(_visible(path))
 
 
 def _identity(folder: Path) -> tuple[int, int]:
@@ -202,4 +216,4 @@ def _found(source: Path, left_out: tuple[Path, ...]) -> str:
     if not source.is_dir():
         return "no rows below the header"
     names = [path.name for path in _visible(source)]
-    return f"{len(names)} other files and folders ({', '.join(names[:3])}, ...)" if names else "nothing"
+    return f"{len(names)} other files and folders ({few(names[:3])}, ...)" if names else "nothing"

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightunseen.core.errors import DataError
-from sightunseen.data.columns import Columns, opened
+from sightunseen.data.columns import Columns
+from sightunseen.data.opening import opened
 
 ROWS = 4096  # rows per block
 
@@ -39,7 +40,7 @@ class ParquetRows:
         If the file cannot be read, or if its rows differ in length.
     """
 
-    def __init__(self, path: Path, names: Sequence[str], convert: Callable[[Columns], NDArray[Any]]) -> None:
+    def __init__(self, path: Path, names: Sequence[str], convert: Callable[[Columns], Any]) -> None:
         from pyarrow import parquet
 
         self.path, self.names, self.convert = path, list(names), convert
@@ -76,4 +77,6 @@ class ParquetRows:
 
         with parquet.ParquetFile(self.path, pre_buffer=False) as file:  # pre-buffering would keep all blocks in memory
             for batch in file.iter_batches(ROWS, columns=self.names):
-                yield self.convert({name: batch.column(name).to_numpy(zero_copy_only=False) for name in self.names})
+                # Not by name, which would search all names for each column.
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                yield self.convert({name: columns[name].to_numpy(zero_copy_only=False) for name in self.names})

@@ -7,12 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightunseen.core.class_table import ClassTable
+from sightunseen.core.conversion import as_labels, as_matrix
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError
+from sightunseen.core.limits import PATH_LENGTH
 from sightunseen.data.class_files import read_class_file
-from sightunseen.data.columns import LABEL_COLUMNS, NAME_COLUMNS, Columns, few, first, opened, read_columns
+from sightunseen.data.columns import LABEL_COLUMNS, NAME_COLUMNS, Columns, check_parquet, few, first, read_columns
 from sightunseen.data.content_cache import content_fingerprint
-from sightunseen.data.streams import ParquetRows
+from sightunseen.data.opening import opened
+from sightunseen.data.streams import ROWS, ParquetRows
 from sightunseen.semantics.describe import describe_classes
 from sightunseen.semantics.text import Encoder
 
@@ -71,11 +74,11 @@ def load_tables(features: str | Path, classes: str | Path | None = None, semanti
         raise DataError(f"{path} holds no class vectors. Give the table of classes, too (--classes FILE).")
     return ZeroShotDataset.from_arrays(
         _feature_matrix(columns, path),
-        labels.astype(str),
+        as_labels(labels, f"{path}: the labels"),
         table,
         columns.get("split"),
         name=path.stem,
-        image_names=first(columns, NAME_COLUMNS),
+        image_names=_names(columns, path),
         sources=sources,
         options={"features": path.name, "semantics": table.use},
     )
@@ -114,15 +117,15 @@ def load_features(path: str | Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
     path = Path(path)
     if path.suffix == ".npy":
         array = opened(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
-        if array.ndim != 2 or not np.issubdtype(array.dtype, np.number):
-            raise DataError(f"{path} must be a table of numbers, one row per image; got {array.dtype} of shape {array.shape}.")
+        head = array[:1] if array.ndim == 2 else array  # the other rows are checked when they are read
+        as_matrix(head, f"{path}, one row per image,")
         return array, None
     columns = read_columns(path)
     matrix = _feature_matrix(columns, path)
-    names = first(columns, NAME_COLUMNS)
+    names = _names(columns, path)
     if names is not None and len(names) != len(matrix):
         raise DataError(f"{path} has {len(matrix)} images but {len(names)} names; the numbers must be equal.")
-    return matrix, None if names is None else names.astype(str)
+    return matrix, names
 
 
 def open_features(path: str | Path) -> tuple[Any, Any]:
@@ -153,10 +156,11 @@ def open_features(path: str | Path) -> tuple[Any, Any]:
     names = opened(path, lambda: list(parquet.read_schema(path).names))
     if len(set(names)) < len(names) or not opened(path, lambda: parquet.read_metadata(path).num_rows):
         return load_features(path)  # raises the error that explains the fault
+    opened(path, lambda: check_parquet(path, ROWS))
     called = next((name for name in NAME_COLUMNS if name in names), None)
     vectors = [name for name in VECTORS if name in names][:1]
     features = ParquetRows(path, vectors or names, lambda columns: _feature_matrix(columns, path))
-    return features, None if called is None else ParquetRows(path, [called], lambda columns: columns[called].astype(str))
+    return features, None if called is None else ParquetRows(path, [called], lambda columns: _names(columns, path))
 
 
 def is_unlabelled(path: str | Path) -> bool:
@@ -210,7 +214,17 @@ def load_classes(path: str | Path, semantics: str = "auto", encoder: Encoder | s
 
 def _class_table(columns: Columns, labels: str, vectors: str) -> ClassTable:
     names = columns.get("attribute_names")
-    return ClassTable(columns[labels].astype(str), columns[vectors], None if names is None else names.tolist())
+    return ClassTable(
+        as_labels(columns[labels], f"'{labels}'"),
+        as_matrix(columns[vectors], f"'{vectors}'"),
+        None if names is None else as_labels(names, "'attribute_names'").tolist(),
+    )
+
+
+def _names(columns: Columns, path: Path) -> NDArray[Any] | None:
+    """Names of the images; None if there are none."""
+    names = first(columns, NAME_COLUMNS)
+    return None if names is None else as_labels(names, f"{path}: the names of the images", PATH_LENGTH)
 
 
 def _feature_matrix(columns: Columns, path: Path) -> NDArray[Any]:
@@ -218,20 +232,23 @@ def _feature_matrix(columns: Columns, path: Path) -> NDArray[Any]:
         if name in columns:
             column = columns[name]
             lengths = {np.size(row) for row in column} if column.dtype == object else set()
-            if len(lengths) > 1:
-                raise DataError(f"{path}: the lists in '{name}', the features, must have one length; found {sorted(lengths)}.")
+            if len(lengths) > 1 or (lengths and len({np.shape(row) for row in column}) > 1):  # a missing list has no shape
+                raise DataError(
+                    f"{path}: the lists in '{name}', the features, must have one length; found {sorted(lengths)[:8]}."
+                )
             matrix = np.stack(list(column)) if column.dtype == object and lengths else column
-            if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.number):
-                raise DataError(f"{path}: '{name}' must be a table of numbers; got {matrix.dtype} of shape {matrix.shape}.")
-            return matrix
+            return as_matrix(matrix, f"{path}: '{name}'")
     label = next((name for name in LABEL_COLUMNS if name in columns), None)
     special = {label, *NAME_COLUMNS, "split", "class_labels", "class_vectors", "attribute_names"}
     numbers = {name: column for name, column in columns.items() if name not in special and column.ndim == 1}
-    texts = [name for name, column in numbers.items() if not np.issubdtype(column.dtype, np.number)]
+    texts = [name for name, column in numbers.items() if column.dtype.kind not in "iuf"]
     if texts:
         raise DataError(f"{path}: every feature must be a number, but {few(texts)} holds text. Remove that column.")
     if not numbers:
         raise DataError(
             f"{path} holds no features: expected an array X, or one column of numbers per feature; it has {few(columns)}."
         )
-    return np.column_stack(list(numbers.values()))
+    sizes = sorted({len(column) for column in numbers.values()})
+    if len(sizes) > 1:
+        raise DataError(f"{path}: all columns must have one length; found {few(sizes)}.")
+    return as_matrix(np.column_stack(list(numbers.values())), str(path))

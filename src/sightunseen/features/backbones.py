@@ -151,6 +151,8 @@ def open_backbone(name: str, device: str = "auto") -> Backbone:
         If the name is unknown, the weights cannot be loaded, or there is no GPU for ``cuda``.
     MissingDependencyError
         If a package is not installed.
+    ModelError
+        If packaged weights are not those that this version was tested with.
 
     Examples
     --------

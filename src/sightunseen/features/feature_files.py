@@ -4,20 +4,34 @@ import json
 import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from sightunseen.core.documents import STRICT, DocumentError, parse_document, validated
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.files import written_atomically
-from sightunseen.data.columns import opened
+from sightunseen.core.memory import check_memory
+from sightunseen.data.opening import opened, size_of
 from sightunseen.features.backbones import Backbone
 from sightunseen.features.extract import Batch
 
 ENDINGS = (".parquet", ".npz")
 KEY = "sightunseen.backbone"
 ROWS = 4096  # minimum number of rows per row group
+
+
+@dataclass(frozen=True)
+class _Described:
+    """What is stored of a backbone, see :meth:`~sightunseen.features.backbones.Backbone.describe`."""
+
+    __pydantic_config__: ClassVar[Any] = STRICT
+
+    name: str
+    fingerprint: str
+    size: int
 
 
 def write_features(
@@ -96,9 +110,23 @@ def _read_backbone(path: Path) -> dict[str, Any] | None:
 
         stored = (parquet.read_schema(path).metadata or {}).get(KEY.encode())
     else:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            stored = str(file[KEY]) if KEY in file.files else None
-    return None if stored is None else dict(json.loads(stored))
+        stored = _member_of(path)
+    if stored is None:
+        return None
+    try:
+        return asdict(validated(_Described, parse_document(stored)))
+    except DocumentError as error:
+        raise DataError(f"{path}: the description of the backbone, '{KEY}', is damaged: {error}. Write it again.") from error
+
+
+def _member_of(path: Path) -> bytes | None:
+    """Description in a ``.npz``; None if there is none."""
+    with zipfile.ZipFile(path) as archive:
+        if f"{KEY}.npy" not in archive.namelist():
+            return None
+        check_memory(archive.getinfo(f"{KEY}.npy").file_size, path, size_of(path))
+    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+        return str(file[KEY]).encode()
 
 
 Columns = dict[str, Sequence[str]]

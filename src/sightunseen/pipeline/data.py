@@ -1,12 +1,14 @@
 """Open data for a run: load them from any supported source, check them with the split doctor and against a model."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightunseen.core.dataset import ZeroShotDataset
-from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.core.documents import quoted
+from sightunseen.core.errors import DataError, ModelError, SettingsError
+from sightunseen.core.trust import check_recorded_name
 from sightunseen.data import open_data
 from sightunseen.data.doctor import PASS, Finding, examine, repair, stop_on_failures, stopping
 from sightunseen.data.photo_lists import is_photos
@@ -14,6 +16,7 @@ from sightunseen.data.source import DataSource
 from sightunseen.features.backbones import Backbone, open_backbone
 from sightunseen.features.feature_files import backbone_of
 from sightunseen.features.photo_datasets import load_photos
+from sightunseen.semantics.describe import ENCODED
 
 if TYPE_CHECKING:
     from sightunseen.methods import ZeroShotClassifier
@@ -129,6 +132,10 @@ def open_for_model(
         If the source names other class vectors than the model's.
     """
     _check_semantics(model, source.semantics)
+    if source.semantics is None and not (source.classes is None and is_photos(Path(source.path))):
+        kind, _, encoder = model.table_.use.partition(":")
+        if kind in ENCODED:  # the table of classes is encoded with the encoder that the model names
+            check_recorded_name(encoder, "text encoder")
     data = open_source(replace(source, semantics=source.semantics or model.table_.use), model, progress)
     findings = examine(data)
     if not len(data.train):  # test data of a trained model need no training images
@@ -150,9 +157,21 @@ def known_backbone(model: "ZeroShotClassifier | None") -> dict[str, Any] | None:
     -------
     dict or None
         The description in the model's run record; None if it has none.
+
+    Raises
+    ------
+    ModelError
+        If the description lacks the name or the fingerprint.
     """
     found = model.record_.data.get("backbone") if model is not None and model.record_ is not None else None
-    return None if found is None else dict(found)
+    if found is None:
+        return None
+    if not isinstance(found, Mapping) or not all(isinstance(found.get(key), str) for key in ("name", "fingerprint")):
+        raise ModelError(
+            f"the record of the model describes its backbone by {quoted(found)}; expected name and fingerprint. Copy the model "
+            "folder again, or train again."
+        )
+    return dict(found)
 
 
 def open_for_photos(name: str | None, model: "ZeroShotClassifier | None" = None) -> Backbone:
@@ -173,14 +192,17 @@ def open_for_photos(name: str | None, model: "ZeroShotClassifier | None" = None)
     Raises
     ------
     SettingsError
-        If no backbone is named and the model's is unknown.
+        If no backbone is named and the model's is unknown or could download something; see :mod:`sightunseen.core.trust`.
     DataError
         If the backbone differs from the model's.
     """
     own = known_backbone(model)
     if name is None and own is None:
         raise SettingsError("the data are photos, and no backbone is given. Name one, such as --backbone efficientnet_lite0")
-    backbone = open_backbone(str(name or own["name"]))  # type: ignore[index]
+    if name is None:
+        assert own is not None
+        name = check_recorded_name(own["name"], "backbone")
+    backbone = open_backbone(name)
     check_backbone(model, backbone.describe(), f"backbone {backbone.name}")
     return backbone
 
@@ -271,7 +293,7 @@ def _check_semantics(model: "ZeroShotClassifier", semantics: str | None) -> None
 
 def _allowed_before(model: "ZeroShotClassifier") -> list[str]:
     findings = model.record_.findings if model.record_ else ()
-    return sorted({finding["check"] for finding in findings if finding["level"] == "FAIL" and not finding["repaired"]})
+    return sorted({str(each.get("check")) for each in findings if each.get("level") == "FAIL" and not each.get("repaired")})
 
 
 def _check_sizes(model: "ZeroShotClassifier", data: ZeroShotDataset) -> None:
@@ -285,6 +307,7 @@ def _check_sizes(model: "ZeroShotClassifier", data: ZeroShotDataset) -> None:
 
 
 def _differing_sources(model: "ZeroShotClassifier", data: ZeroShotDataset) -> list[str]:
-    trained_on = dict(model.record_.data["fingerprints"]) if model.record_ else {}
+    recorded = model.record_.data.get("fingerprints") if model.record_ else None
+    trained_on = recorded if isinstance(recorded, Mapping) else {}
     other = sorted(name for name, found in data.sources.items() if trained_on.get(name, found) != found)
     return other + (sorted(set(data.sources) - set(trained_on)) if trained_on else [])

@@ -1,12 +1,15 @@
 """Specifications of runs: everything besides the data that determines the results."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sightunseen.core.checks import check_choice, check_whole
 from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.core.limits import COMBINATIONS, FOLDS, SEEDS
 from sightunseen.methods import METHODS, AdaptableClassifier, ZeroShotClassifier
 from sightunseen.methods.catalogue import CARDS
 from sightunseen.selection.choice import Grid, combinations, search_space
@@ -45,7 +48,13 @@ class Selecting:
         check_choice("protocol", self.protocol, PROTOCOLS)
         check_choice("select", self.select, SELECTIONS)
         if self.folds is not None:
-            check_whole("folds", self.folds, 1)
+            check_whole("folds", self.folds, 1, FOLDS)
+        size = math.prod(len(values) for values in (self.search or {}).values())
+        if size > COMBINATIONS:
+            raise SettingsError(
+                f"the search space has {size:,} combinations of hyperparameters; at most {COMBINATIONS:,} are allowed. "
+                "Search fewer values."
+            )
         if self.search and self.select == "none":
             raise SettingsError(
                 "a search space is given, but --select none chooses nothing. Leave out the search space or --select none."
@@ -114,7 +123,7 @@ class TrainingSpecification(Selecting):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("seed", self.seed, 0)
-        check_whole("n_seeds", self.n_seeds, 1)
+        check_whole("n_seeds", self.n_seeds, 1, SEEDS)
         check_names(self.method.__name__, {**self.parameters, **self.grid}, self.method._get_param_names())
         for combination in combinations(self.grid):
             self.method(**{**self.parameters, **combination}).check_settings()
@@ -176,7 +185,7 @@ class AutomaticSpecification(Selecting):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("seed", self.seed, 0)
-        check_whole("n_seeds", self.n_seeds, 1)
+        check_whole("n_seeds", self.n_seeds, 1, SEEDS)
         if self.protocol != "honest" or self.select != "validation" or self.search:
             given = "protocol paper" if self.protocol != "honest" else "a search space" if self.search else "--select none"
             raise SettingsError(
@@ -291,4 +300,5 @@ def check_names(whose: str, given: Iterable[str], known: Iterable[str]) -> None:
     """
     unknown = sorted({*given} - {*known})
     if unknown:
-        raise SettingsError(f"{whose} has no hyperparameter '{unknown[0]}'; it has {', '.join(sorted(known)) or 'none'}.")
+        having = ", ".join(sorted(known)) or "none"
+        raise SettingsError(f"{whose} has no hyperparameter '{quoted(unknown[0])}'; it has {having}.")

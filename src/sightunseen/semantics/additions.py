@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from sightunseen.core.class_table import ClassTable, Vectors
+from sightunseen.core.conversion import as_matrix
 from sightunseen.core.errors import DataError
 from sightunseen.semantics.describe import ENCODED, ClassDescriptions, filled, texts_of
-from sightunseen.semantics.text import Encoder, open_encoder
+from sightunseen.semantics.text import Encoder, open_recorded_encoder
 
 
 def describe_like(table: ClassTable, new: ClassDescriptions, encoder: Encoder | None = None) -> ClassTable:
@@ -58,7 +59,7 @@ def describe_like(table: ClassTable, new: ClassDescriptions, encoder: Encoder | 
         if new.descriptions is None:
             raise DataError(f"the classes are known by '{table.use}': give a description, not attributes.")
         warnings.warn(f"attributes are not used: the classes are known by '{table.use}'.", stacklevel=2)
-    encode = encoder or open_encoder(named)
+    encode = encoder or open_recorded_encoder(named)
     split = table.vectors.shape[1] - encode.size  # index of the first text dimension
     texts = np.asarray(encode(texts_of(new)), dtype=np.float64)
     if split < 0 or (kind != "both" and split > 0):
@@ -96,7 +97,7 @@ def vector_for(model_or_table: Any, description: str | None = None, attributes: 
     new = ClassDescriptions(
         ("the new class",),
         tuple(attributes) if attributes else None,
-        np.array([list(attributes.values())], dtype=np.float64) if attributes else None,
+        as_matrix([list(attributes.values())], "the attributes of the new class") if attributes else None,
         None if description is None else (description,),
     )
     return np.asarray(describe_like(table, new).vectors[0])
@@ -121,6 +122,7 @@ def _completed(table: ClassTable, new: ClassDescriptions, size: int) -> Vectors:
         if unknown:
             raise DataError(f"there is no attribute '{unknown[0]}'; there are {', '.join(own[:8])}{', ...' * (size > 8)}.")
         given = np.full((len(new.labels), size), np.nan)
-        given[:, [own.index(name) for name in new.attribute_names]] = new.values
+        column = {name: k for k, name in enumerate(own)}
+        given[:, [column[name] for name in new.attribute_names]] = new.values
     means = table.vectors[:, :size].mean(axis=0)
     return filled(given, means, "attribute values not given", "over the existing classes")

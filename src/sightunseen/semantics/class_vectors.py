@@ -15,7 +15,7 @@ from sightunseen.core.errors import DataError, SettingsError
 # Ratios of the largest absolute values of attributes that indicate different units: between neighbours in sorted order, and
 # between the largest and the median. In the benchmarks, within one unit, they are at most 1.7 and 8.
 GAP, SPREAD = 10.0, 30.0
-TEXT = re.compile(r"text (\d+)")  # names of text dimensions that follow attributes
+TEXT = re.compile(r"text (\d{1,9})")  # names of text dimensions that follow attributes
 MISSING = -1.0  # marks a missing attribute value, as in the files of AwA
 RARE = 0.05  # largest fraction of the attribute values that are read as missing
 
@@ -163,7 +163,7 @@ def attribute_count(table: ClassTable) -> int:
     if kind in ("text", "names") or (kind == "both" and table.attribute_names is None):
         return 0
     last = TEXT.fullmatch(table.attribute_names[-1]) if kind == "both" and table.attribute_names else None
-    return size if last is None else size - int(last[1])
+    return size if last is None else max(0, size - int(last[1]))
 
 
 def differ_in_unit(attributes: Vectors) -> bool:
@@ -252,12 +252,18 @@ def join_vectors(parts: Sequence[tuple[Vectors, float]]) -> Vectors:
     Raises
     ------
     DataError
-        If a weight is not positive.
+        If a weight is not positive, or if the kinds differ in their number of classes.
     """
-    if not all(weight > 0 for _, weight in parts):
-        raise DataError("the weights of class vectors must be positive. Leave out kinds that are not needed.")
-    spreads = [float(np.sqrt(np.square(vectors - vectors.mean(axis=0)).sum(axis=1).mean())) or 1.0 for vectors, _ in parts]
-    return np.hstack([vectors * (weight / spread) for (vectors, weight), spread in zip(parts, spreads, strict=True)])
+    if not all(0 < weight < math.inf for _, weight in parts):
+        raise DataError("the weights of class vectors must be positive numbers. Leave out kinds that are not needed.")
+    counts = {len(vectors) for vectors, _ in parts}
+    if len(counts) > 1 or 0 in counts:
+        raise DataError(
+            f"all kinds of class vectors must be of the same classes; got {[len(vectors) for vectors, _ in parts]}."
+        )
+    with np.errstate(over="ignore", invalid="ignore"):  # of vectors that are not finite, which the split doctor reports
+        spreads = [float(np.sqrt(np.square(vectors - vectors.mean(axis=0)).sum(axis=1).mean())) or 1.0 for vectors, _ in parts]
+        return np.hstack([vectors * (weight / spread) for (vectors, weight), spread in zip(parts, spreads, strict=True)])
 
 
 def length_of(norm: float | str | None, size: int) -> float | None:

@@ -55,10 +55,11 @@ class ClassDescriptions:
         DataError
             If a class is unknown.
         """
-        missing = [label for label in labels if label not in self.labels]
+        row = {label: k for k, label in reversed(list(enumerate(self.labels)))}  # the first of equal labels
+        missing = [label for label in labels if label not in row]
         if missing:
             raise DataError(f"nothing is said of '{missing[0]}', only of {', '.join(self.labels[:8])}.")
-        rows = [self.labels.index(label) for label in labels]
+        rows = [row[label] for label in labels]
         return ClassDescriptions(
             tuple(labels),
             self.attribute_names,

@@ -4,7 +4,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from sightunseen.core.arrays import Floats
 from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
-from sightunseen.core.files import sha256_of
+from sightunseen.core.trust import check_recorded_name
+from sightunseen.core.weights import PINNED, check_weights
 
 MINILM = "all-MiniLM-L6-v2"
 OTHERS = "sentence-transformers:"
@@ -57,6 +58,8 @@ def open_encoder(name: str = MINILM) -> Encoder:
         If the name is unknown.
     MissingDependencyError
         If the encoder's package is not installed.
+    ModelError
+        If the installed weights are not those that this version was tested with.
     """
     if name == MINILM:
         try:
@@ -70,6 +73,29 @@ def open_encoder(name: str = MINILM) -> Encoder:
     raise SettingsError(f"there is no encoder '{name}'; there are {MINILM} and {OTHERS}NAME.")
 
 
+def open_recorded_encoder(name: str) -> Encoder:
+    """Open the text encoder that a model or a data file names; see :mod:`sightunseen.core.trust`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the encoder, as for :func:`open_encoder`.
+
+    Returns
+    -------
+    Encoder
+        The encoder.
+
+    Raises
+    ------
+    SettingsError
+        If opening it could download something and the user has not consented, or if the name is unknown.
+    MissingDependencyError
+        If the encoder's package is not installed.
+    """
+    return open_encoder(check_recorded_name(name, "text encoder"))
+
+
 class MiniLM:
     """The encoder all-MiniLM-L6-v2 (Reimers & Gurevych, 2019; Wang et al., 2020): a six-layer BERT with mean pooling.
 
@@ -79,6 +105,18 @@ class MiniLM:
     ----------
     folder : Path
         Folder with the weights, the tokenizer and the configuration.
+
+    Attributes
+    ----------
+    fingerprint : str
+        SHA-256 of the weights.
+    size : int
+        Number of dimensions of a vector.
+
+    Raises
+    ------
+    ModelError
+        If a file is missing or differs from the pinned one.
     """
 
     name = MINILM
@@ -87,19 +125,15 @@ class MiniLM:
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
 
+        digests = check_weights(MINILM, {name: folder / name for name in PINNED[MINILM].files})
+        self.fingerprint = digests["model.safetensors"]
         config = _read_json(folder / "config.json")
         self.size = int(config["hidden_size"])
         self.longest = int(_read_json(folder / "sentence_bert_config.json")["max_seq_length"])
-        self._file = folder / "model.safetensors"
-        self._bert = Bert(load_file(self._file), config)
+        self._bert = Bert(load_file(folder / "model.safetensors"), config)
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.longest)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the weights."""
-        return sha256_of(self._file)
 
     def __call__(self, texts: Sequence[str]) -> Floats:
         """Encode texts; those longer than 256 word pieces are truncated, with a warning.

@@ -81,7 +81,8 @@ def test_paths_in_a_csv_are_relative_to_it(tmp_path: Path) -> None:
         ("path,label\na.jpg,cat\nb.jpg,\n", "line 3: 'label' is empty"),
         ("path,split\na.jpg,test\n", "train, test_seen, test_unseen; found 'test'"),
         ("path,label\n", "no rows below the header"),
-        ("", "no column 'path'"),
+        ("", "it is empty"),
+        ("path,path\na.jpg,b.jpg\n", "two columns called 'path'"),
         ("path,label\na.jpg\n", "line 2: 'label' is empty"),
     ],
 )

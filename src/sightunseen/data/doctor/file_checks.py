@@ -39,8 +39,9 @@ def _sizes(files: GBUFiles) -> Finding:
 
 def _labels_in_range(files: GBUFiles) -> Finding:
     labels, n = np.asarray(files.labels), len(files.class_names)
-    if labels.size and (labels != np.round(labels)).any():
-        what = f"{int((labels != np.round(labels)).sum())} labels are not whole numbers."
+    wrong = ~np.isfinite(labels) | (labels != np.round(labels))
+    if wrong.any():
+        what = f"{int(wrong.sum())} labels are not whole numbers."
         return Finding("labels-in-range", FAIL, what, "A label is a row of the class list.", "Write the labels again.")
     low, high = (int(labels.min()), int(labels.max())) if labels.size else (1, n)
     if low >= 1 and high <= n:
