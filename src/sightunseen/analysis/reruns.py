@@ -221,10 +221,12 @@ def _penalty_in_training(model: ZeroShotClassifier) -> float:
     """Seen-class bias of a model or, if it is adapted, of the model it was adapted from."""
     if not is_adapted(model):
         return model.seen_penalty
-    record: Mapping[str, Any] | None = None if model.record_ is None else asdict(model.record_)
-    while record is not None and record["kind"] == "adapt":
-        record = record["parent"]
-    return 0.0 if record is None else float(record["settings"]["seen_penalty"])
+    record: Any = None if model.record_ is None else asdict(model.record_)
+    while isinstance(record, Mapping) and record.get("kind") == "adapt":
+        record = record.get("parent")
+    settings = record.get("settings") if isinstance(record, Mapping) else None
+    penalty = settings.get("seen_penalty") if isinstance(settings, Mapping) else None
+    return float(penalty) if isinstance(penalty, int | float) else 0.0
 
 
 def _adaptation_of(model: ZeroShotClassifier) -> Mapping[str, Any]:
@@ -232,10 +234,12 @@ def _adaptation_of(model: ZeroShotClassifier) -> Mapping[str, Any]:
     known = getattr(model, "adaptation_", None)
     if known is not None:
         return dict(known)
-    return {} if model.record_ is None else dict(model.record_.settings.get("adaptation", {}))
+    recorded = None if model.record_ is None else model.record_.settings.get("adaptation")
+    return dict(recorded) if isinstance(recorded, Mapping) else {}
 
 
 def _is_last_round(model: ZeroShotClassifier) -> bool:
     """Whether an adapted model is that of the last round, adapted to the test images: only these have known labels."""
     history = getattr(model, "history_", None) or (() if model.record_ is None else model.record_.history)
-    return all("pool_accuracy" in note for note in history) and (model.record_ is None or model.record_.protocol == "honest")
+    known = all(isinstance(note, Mapping) and "pool_accuracy" in note for note in history)
+    return known and (model.record_ is None or model.record_.protocol == "honest")

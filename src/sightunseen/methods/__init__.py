@@ -122,15 +122,16 @@ def load_model(path: str | Path) -> "ZeroShotClassifier":
     ...     load_model(f"{folder}/model")
     ESZSL()
     """
+    from sightunseen.core.documents import quoted
     from sightunseen.core.model_files import read_model
 
     files = read_model(Path(path))
-    if files.method not in METHODS:
+    if not isinstance(files.method, str) or files.method not in METHODS:
         raise ModelError(
-            f"{path} holds a model of the unknown method '{files.method}'; this version of sightunseen knows "
+            f"{path} holds a model of the unknown method '{quoted(files.method)}'; this version of sightunseen knows "
             f"{', '.join(METHODS)}. Update sightunseen."
         )
-    return METHODS[files.method].from_files(files)
+    return METHODS[files.method].from_files(files, path)
 
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -15,13 +15,21 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from torch import Tensor
 
+from sightunseen.core.array_checks import Expected, indices
 from sightunseen.core.arrays import Floats
-from sightunseen.core.checks import check_below_one, check_number, check_whole
+from sightunseen.core.checks import check_number
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.methods.base.adaptable import AdaptableClassifier
-from sightunseen.methods.shared.label_propagation import propagate
+from sightunseen.methods.shared.label_propagation import check_graph, propagate
 from sightunseen.methods.shared.ranking import RankingClassifier, weighted_ranking
 
+PROPAGATION = {
+    "propagation.unlabelled": Expected("m a"),
+    "propagation.seen": Expected("n a"),
+    "propagation.places": indices("n", "s"),
+    "propagation.vectors": Expected("k a"),
+    "propagation.settings": Expected("3"),
+}
 SAME = 1e-4  # relative distance below which two projected images count as the same image
 
 
@@ -123,8 +131,7 @@ class ALE(RankingClassifier, AdaptableClassifier):
         sharpness : float, default=10.0
             Factor of the scores in the softmax that gives the initial labels.
         """
-        check_whole("neighbours", neighbours, 1)
-        check_below_one("alpha", alpha)
+        check_graph(neighbours, alpha)
         check_number("sharpness", sharpness, 0)
         self.propagation_ = PropagatedLabels(
             unlabelled=self._projected(self._on_device(X)).cpu().numpy(),
@@ -176,12 +183,18 @@ class ALE(RankingClassifier, AdaptableClassifier):
         learned = {} if self.propagation_ is None else vars(self.propagation_)
         return {**super()._arrays(), **{f"propagation.{name}": array for name, array in learned.items()}}
 
+    def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
+        learned = PROPAGATION if any(name in arrays for name in PROPAGATION) else {}
+        return {**super()._expected_arrays(arrays), **learned}
+
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._take_arrays(arrays)
-        prefix = "propagation."
-        learned = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        learned = {name.removeprefix("propagation."): arrays[name] for name in PROPAGATION if name in arrays}
         if learned:
             self.propagation_ = PropagatedLabels(**learned)
+            neighbours, alpha, sharpness = self.propagation_.settings.tolist()
+            check_graph(int(neighbours), alpha)
+            check_number("sharpness", sharpness, 0)
             self._propagate()
 
 

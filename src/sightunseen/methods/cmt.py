@@ -1,14 +1,18 @@
 """CMT: zero-shot learning through cross-modal transfer (Socher, Ganjoo, Manning & Ng, NIPS 2013), Sections 4 to 6."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sightunseen.core.array_checks import Expected, positive
 from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import Labels
+from sightunseen.core.limits import SIZE
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.shared.networks import Perceptron
@@ -116,8 +120,8 @@ class CMT(GradientTrainedClassifier):
     def check_settings(self) -> None:
         """Validate hyperparameters."""
         super().check_settings()
-        check_whole("hidden", self.hidden, 1)
-        check_whole("images_per_episode", self.images_per_episode, 1)
+        check_whole("hidden", self.hidden, 1, SIZE)
+        check_whole("images_per_episode", self.images_per_episode, 1, SIZE)
         check_number("kept", self.kept, 0, most=1)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
@@ -125,6 +129,9 @@ class CMT(GradientTrainedClassifier):
         self.novelty_ = Novelty(n_seen)
         mapping = Perceptron((size, self.hidden, semantic_size), rng, "tanh")
         return {"mapping": mapping, "softmax": Perceptron((size, n_seen), rng), "novelty": self.novelty_}
+
+    def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
+        return {**super()._expected_arrays(arrays), "novelty.variances": positive("s")}
 
     def _objective(self, X: Tensor, targets: Tensor) -> "Transfer":
         return Transfer(self, X, targets)

@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sightunseen.core.array_checks import Expected
 from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import Labels
+from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.cvc.losses import cross_entropy
 from sightunseen.methods.cvc.scores import cosine_scores
@@ -108,7 +112,7 @@ class CNZSL(GradientTrainedClassifier):
         super().check_settings()
         check_number("scale", self.scale, 0)
         for name in ("hidden", "batch_size"):
-            check_whole(name, getattr(self, name), 1)
+            check_whole(name, getattr(self, name), 1, SIZE)
 
     def _make_networks(self, rng: torch.Generator) -> Mapping[str, nn.Module]:
         sizes = self.table_.vectors.shape[1], self.hidden, int(self.n_features_in_)
@@ -119,6 +123,9 @@ class CNZSL(GradientTrainedClassifier):
         assert isinstance(network, PrototypeNetwork)
         network.least.fill_(0.0 if (X >= 0).all() else -math.inf)
         return PrototypeTraining(self, X, targets)
+
+    def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
+        return {**super()._expected_arrays(arrays), "prototypes.least": Expected(least=-math.inf)}
 
     def _prepare(self, labels: Labels) -> Tensor:
         n_seen = len(self.seen_classes_)

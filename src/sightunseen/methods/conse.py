@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.preprocessing import normalize
 
+from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
@@ -61,7 +62,7 @@ class CONSE(ArrayStateClassifier):
     """
 
     search_space = {"n_combined": (5, 10), "penalty": (0.01, 0.03, 0.1)}
-    learned_arrays = ("map", "intercepts")
+    learned_arrays = {"map": Expected("d s"), "intercepts": Expected("s")}
 
     map_: NDArray[Any]
     intercepts_: NDArray[Any]

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
+from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_positive
 from sightunseen.core.class_table import ClassTable, Labels
@@ -59,7 +60,7 @@ class DAP(ArrayStateClassifier):
     """
 
     search_space = {"penalty": (0.01, 0.03, 0.1, 0.3)}
-    learned_arrays = ("map", "evidence", "thresholds")
+    learned_arrays = {"map": Expected("d a"), "evidence": Expected("a"), "thresholds": Expected("a")}
 
     map_: NDArray[Any]
     evidence_: NDArray[Any]

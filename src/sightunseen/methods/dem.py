@@ -12,6 +12,7 @@ from torch.nn import functional
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_whole
 from sightunseen.core.class_table import Labels
+from sightunseen.core.limits import SIZE
 from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.cvc.panels import paper_panels
@@ -119,7 +120,7 @@ class DEM(GradientTrainedClassifier):
         super().check_settings()
         check_choice("similarity", self.similarity, SIMILARITIES)
         for name in ("hidden", "classes_per_episode", "images_per_class"):
-            check_whole(name, getattr(self, name), 1)
+            check_whole(name, getattr(self, name), 1, SIZE)
 
     def reference_panels(self) -> dict[str, Any]:
         """Return the methods of the paper's t-SNE figure, by title."""

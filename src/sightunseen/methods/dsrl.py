@@ -7,13 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.linear_model import Ridge
 
+from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
-from sightunseen.core.checks import check_below_one, check_number, check_positive, check_whole
+from sightunseen.core.checks import check_number, check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.limits import SIZE
 from sightunseen.core.randomness import as_generator, derive_seed
 from sightunseen.methods.base.adaptable import AdaptableClassifier
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
-from sightunseen.methods.shared.label_propagation import Propagation
+from sightunseen.methods.shared.label_propagation import Propagation, check_graph, propagation_arrays
 
 SWEEPS = 20  # of coordinate descent, to encode images
 
@@ -93,7 +95,13 @@ class DSRL(ArrayStateClassifier, AdaptableClassifier):
     search_space = {"alignment": (0.3, 1.0, 3.0)}
     adaptation_space = {"propagation": (0.3, 0.5, 0.8)}
     quick = False
-    learned_arrays = ("components", "map", "vector_centre", "centre", "shrinkage")
+    learned_arrays = {
+        "components": Expected("k d"),
+        "map": Expected("a k"),
+        "vector_centre": Expected("a"),
+        "centre": Expected("k"),
+        "shrinkage": Expected(least=0),
+    }
 
     def __init__(
         self,
@@ -153,7 +161,7 @@ class DSRL(ArrayStateClassifier, AdaptableClassifier):
     def check_settings(self) -> None:
         """Validate hyperparameters."""
         super().check_settings()
-        check_whole("components", self.components, 1)
+        check_whole("components", self.components, 1, SIZE)
         check_whole("steps", self.steps, 1)
         check_whole("seed", self.seed, 0)
         check_number("alignment", self.alignment, 0)
@@ -183,8 +191,7 @@ class DSRL(ArrayStateClassifier, AdaptableClassifier):
             Weight of the neighbours' codes, from 0 to below 1.
         """
         check_whole("steps", steps, 1)
-        check_whole("neighbours", neighbours, 1)
-        check_below_one("propagation", propagation)
+        check_graph(neighbours, propagation, "propagation")
         self._factorise(np.concatenate([X_seen, X]), y_seen, self.components_, steps)
         self.propagation_ = Propagation.of(self._directions(X), neighbours, propagation)
 
@@ -223,6 +230,9 @@ class DSRL(ArrayStateClassifier, AdaptableClassifier):
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {**super()._arrays(), **({} if self.propagation_ is None else self.propagation_.arrays())}
+
+    def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
+        return {**super()._expected_arrays(arrays), **propagation_arrays(arrays)}
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._take_arrays(arrays)

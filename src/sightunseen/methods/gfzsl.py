@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from scipy.special import logsumexp, softmax
 
+from sightunseen.core.array_checks import Expected, indices, positive
 from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.checks import check_choice, check_number, check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
@@ -86,7 +87,12 @@ class GFZSL(ArrayStateClassifier, AdaptableClassifier):
 
     search_space = {"mean_penalty": (0.03, 0.1, 0.3, 1.0), "prior_images": (10.0, 40.0)}
     adaptation_space = {"mean_images": (1.0, 10.0, 100.0), "variance_images": (10.0, 1e6)}
-    learned_arrays = ("offset", "weights", "own_means", "own_variances")
+    learned_arrays = {
+        "offset": Expected("2 d"),
+        "weights": Expected("2 s d"),
+        "own_means": Expected("k d"),
+        "own_variances": positive("k d"),
+    }
 
     def __init__(
         self,
@@ -240,6 +246,9 @@ class GFZSL(ArrayStateClassifier, AdaptableClassifier):
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {**super()._arrays(), "own_rows": self.table_.rows_of(self.own_classes_)}
+
+    def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
+        return {**super()._expected_arrays(arrays), "own_rows": indices("k", "c")}
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._take_arrays(arrays)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sightunseen.core.checks import check_whole
+from sightunseen.core.limits import SIZE
 from sightunseen.methods.shared.ranking import RankingClassifier, summed_ranking
 
 INITIAL_SCORE = 0.01
@@ -110,7 +111,7 @@ class LATEM(RankingClassifier):
     def check_settings(self) -> None:
         """Validate hyperparameters."""
         super().check_settings()
-        check_whole("n_maps", self.n_maps, 1)
+        check_whole("n_maps", self.n_maps, 1, SIZE)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         return {"map": LatentMaps(self.n_maps, int(self.n_features_in_), self.table_.vectors.shape[1], rng)}

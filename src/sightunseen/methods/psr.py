@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import Labels
+from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.shared.networks import Perceptron
 from sightunseen.methods.shared.objectives import ModelEpisodeObjective
@@ -129,7 +130,7 @@ class PSR(GradientTrainedClassifier):
         check_number("relation", self.relation, 0)
         check_number("reconstruction", self.reconstruction, 0)
         for name in ("hidden", "classes_per_episode", "images_per_class"):
-            check_whole(name, getattr(self, name), 1)
+            check_whole(name, getattr(self, name), 1, SIZE)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         semantic_size, size = self.table_.vectors.shape[1], int(self.n_features_in_)

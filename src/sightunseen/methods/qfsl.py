@@ -11,6 +11,7 @@ from torch.nn import functional
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import Labels
+from sightunseen.core.limits import SIZE
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.base.gradient_adaptable import GradientAdaptableClassifier
 from sightunseen.methods.cvc.losses import cross_entropy
@@ -113,8 +114,8 @@ class QFSL(GradientAdaptableClassifier):
     def check_settings(self) -> None:
         """Validate hyperparameters."""
         super().check_settings()
-        check_whole("hidden", self.hidden, 0)
-        check_whole("batch_size", self.batch_size, 1)
+        check_whole("hidden", self.hidden, 0, SIZE)
+        check_whole("batch_size", self.batch_size, 1, SIZE)
 
     def _make_networks(self, rng: torch.Generator) -> Mapping[str, nn.Module]:
         between = (self.hidden,) if self.hidden else ()

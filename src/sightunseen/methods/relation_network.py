@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import Labels
+from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.shared.networks import Perceptron
 from sightunseen.methods.shared.objectives import ModelEpisodeObjective
@@ -112,7 +113,7 @@ class RelationNetwork(GradientTrainedClassifier):
         """Validate hyperparameters."""
         super().check_settings()
         for name in ("hidden", "classes_per_episode", "images_per_class"):
-            check_whole(name, getattr(self, name), 1)
+            check_whole(name, getattr(self, name), 1, SIZE)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         semantic_size, size = self.table_.vectors.shape[1], int(self.n_features_in_)

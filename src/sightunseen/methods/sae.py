@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from sklearn.preprocessing import normalize
 
+from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_positive
 from sightunseen.core.class_table import ClassTable, Labels
@@ -66,7 +67,7 @@ class SAE(ArrayStateClassifier):
     """
 
     search_space = {"encoder_weight": (0.01, 0.1, 1.0, 10.0), "space": SPACES}
-    learned_arrays = ("map",)
+    learned_arrays = {"map": Expected("a d")}
 
     map_: NDArray[np.float64]
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.generative.synthesis import frozen, gradient_penalty
 from sightunseen.methods.shared.networks import Perceptron
@@ -167,7 +168,7 @@ class SPAEN(GradientTrainedClassifier):
         """Validate hyperparameters."""
         super().check_settings()
         for name in ("hidden", "critic_steps", "batch_size"):
-            check_whole(name, getattr(self, name), 1)
+            check_whole(name, getattr(self, name), 1, SIZE)
         for name in ("margin", "adversarial_weight", "gradient_penalty"):
             check_number(name, getattr(self, name), 0)
 

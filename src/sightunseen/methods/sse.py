@@ -9,12 +9,16 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from torch import Tensor, nn
 
+from sightunseen.core.array_checks import Expected, positive
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_number, check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
+from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.shared.objectives import ModelEpisodeObjective
 from sightunseen.methods.shared.sizes import mean_between
+
+MOST_ITERATIONS = 20_000  # of the mixtures; reached only if the penalty is a millionth of the vectors' size
 
 
 class SSE(GradientTrainedClassifier):
@@ -123,8 +127,8 @@ class SSE(GradientTrainedClassifier):
     def check_settings(self) -> None:
         """Validate hyperparameters."""
         super().check_settings()
-        check_whole("classes_per_episode", self.classes_per_episode, 1)
-        check_whole("images_per_class", self.images_per_class, 1)
+        check_whole("classes_per_episode", self.classes_per_episode, 1, SIZE)
+        check_whole("images_per_class", self.images_per_class, 1, SIZE)
         for name in ("mixture_penalty", "initial_scale"):
             check_positive(name, getattr(self, name))
         check_number("alignment", self.alignment, 0)
@@ -180,9 +184,9 @@ class SSE(GradientTrainedClassifier):
         similarity: Tensor = self.embedding_(X)
         return similarity @ prepared.T
 
-    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._signed = len(arrays["embedding.weights"]) > self.n_features_in_
-        super()._take_arrays(arrays)
+    def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
+        self._signed = np.size(arrays.get("embedding.weights", ())) > self.n_features_in_
+        return {**super()._expected_arrays(arrays), "embedding.size": positive()}
 
 
 class IntersectionEmbedding(nn.Module):
@@ -281,7 +285,7 @@ def nearest_mixtures(targets: Vectors, corners: Vectors, penalty: float, toleran
     root = np.sqrt(steepest / penalty)
     momentum = (root - 1) / (root + 1)
     shares = ahead = np.full(pull.shape, 1 / len(corners))
-    for _ in range(int(25 * root) + 100):
+    for _ in range(min(int(25 * root) + 100, MOST_ITERATIONS)):
         moved = projected_on_simplex(ahead - (ahead @ square - pull) / steepest)
         ahead = moved + momentum * (moved - shares)
         change = np.abs(moved - shares).max(initial=0)

@@ -9,6 +9,7 @@ from scipy import linalg, optimize
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp, softmax
 
+from sightunseen.core.array_checks import Expected, positive
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_positive
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
@@ -77,7 +78,7 @@ class SYNC(ArrayStateClassifier):
     """
 
     search_space = {"loss": ("one-versus-other", "structured"), "penalty": (0.3, 1.0), "width": (0.7, 1.5)}
-    learned_arrays = ("phantom_vectors", "phantom_classifiers", "squared_width")
+    learned_arrays = {"phantom_vectors": Expected("k a"), "phantom_classifiers": Expected("k d"), "squared_width": positive()}
 
     def __init__(
         self,

@@ -11,12 +11,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.blocks import row_blocks
 from sightunseen.core.calibration import Calibration, probabilities
 from sightunseen.core.checks import check_choice, check_number
 from sightunseen.core.class_table import ClassTable, Labels
-from sightunseen.core.errors import DataError, ModelError, SettingsError
+from sightunseen.core.documents import DocumentError, quoted
+from sightunseen.core.errors import DataError, MissingDependencyError, ModelError, SettingsError, SightUnseenError
 from sightunseen.core.linear import ClassifierMap, Linear
 from sightunseen.core.metrics import per_class_accuracy
 from sightunseen.core.model_files import ModelFiles, read_model, write_model
@@ -24,6 +26,9 @@ from sightunseen.core.records import RunRecord
 from sightunseen.methods.base.feature_scaling import CENTRED, ONE_VIEW, FeatureScaling
 from sightunseen.methods.base.known_classes import KnownClasses
 from sightunseen.methods.base.serialisation import as_files, take_files
+
+# What numerical libraries raise for values that pass the checks of a model folder but that they cannot compute with.
+UNUSABLE = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
@@ -87,6 +92,13 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore the learned state from the result of :meth:`_arrays`."""
 
+    def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
+        """Declare the arrays that :meth:`_take_arrays` needs; they are checked before it is called.
+
+        ``arrays`` are those of the model folder, not yet checked.
+        """
+        return {}
+
     def check_settings(self) -> None:
         """Validate the hyperparameters; ``fit`` calls this first.
 
@@ -100,6 +112,10 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
             check_choice("feature_scaling", self.feature_scaling, self.feature_scalings)
         if getattr(self, "semantic_norm", "sqrt") != "sqrt":
             check_number("semantic_norm ('sqrt', or a length)", self.semantic_norm, 0, optional=True)
+
+    def check_restored_settings(self) -> None:
+        """Validate the hyperparameters of a model that is loaded, perhaps on another machine than it was trained on."""
+        self.check_settings()
 
     # -- predicting ----------------------------------------------------------------------------------------------------
 
@@ -465,11 +481,37 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
         files = read_model(Path(path))
         if files.method != cls.__name__:
             raise ModelError(f"{path} contains a {files.method} model, not {cls.__name__}. Load it with {files.method}.load.")
-        return cls.from_files(files)
+        return cls.from_files(files, path)
 
     @classmethod
-    def from_files(cls, files: ModelFiles) -> Self:
-        """Create a fitted model from the content of a model folder."""
-        model = cls(**files.content["settings"])
-        take_files(model, files)
+    def from_files(cls, files: ModelFiles, path: str | Path = "the model folder") -> Self:
+        """Create a fitted model from the content of a model folder.
+
+        Parameters
+        ----------
+        files : ModelFiles
+            The content.
+        path : str or Path, default="the model folder"
+            The folder, for the error message.
+
+        Returns
+        -------
+        ZeroShotClassifier
+            The fitted model.
+
+        Raises
+        ------
+        ModelError
+            If the content cannot be used.
+        """
+        model = cls()
+        try:
+            take_files(model, files)
+        except MissingDependencyError:
+            raise
+        except (*UNUSABLE, SightUnseenError, DocumentError) as error:
+            raise ModelError(
+                f"{path} cannot be used as a {cls.__name__} model: {quoted(error, 240).rstrip('.')}. Copy the model folder "
+                "again, or train again."
+            ) from error
         return model

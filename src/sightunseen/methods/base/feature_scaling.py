@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.linear import signed_root
 
@@ -94,7 +95,14 @@ class FeatureScaling:
     @classmethod
     def of_arrays(cls, kind: str, arrays: Mapping[str, NDArray[Any]]) -> "FeatureScaling":
         """Restore a scaling of this kind from the result of :meth:`arrays`."""
-        return cls(kind, arrays.get("scaling.shift"), arrays.get("scaling.factor"))
+        used = {name: arrays.get(name) for name in scaling_arrays(kind)}
+        return cls(kind, used.get("scaling.shift"), used.get("scaling.factor"))
+
+
+def scaling_arrays(kind: str) -> dict[str, Expected]:
+    """Declare the arrays of a scaling of this kind in a model folder."""
+    names = ("shift", "factor") if kind in ("standard", "range") else ("shift",) if kind in CENTRED else ()
+    return {f"scaling.{name}": Expected("v") for name in names}
 
 
 def _normalised(kind: str, X: Floats) -> Floats:

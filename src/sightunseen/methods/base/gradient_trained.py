@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
@@ -147,6 +148,14 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         """Value of ``device`` for training a similar model on a machine that may have no GPU."""
         return "auto" if self.device == "cuda" else self.device
 
+    def check_restored_settings(self) -> None:
+        """Validate the hyperparameters of a model that is loaded; ``device="cuda"`` needs no GPU then."""
+        device, self.device = self.device, self.any_device
+        try:
+            self.check_settings()
+        finally:
+            self.device = device
+
     def check_settings(self) -> None:
         """Validate the hyperparameters; ``fit`` calls this first.
 
@@ -178,12 +187,18 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         )
 
     def _build(self, X: Floats | None = None) -> None:
-        """Create untrained networks; ``X`` are the scaled training features, or None before loading weights."""
+        """Create untrained networks; ``X`` are the scaled training features, or None before loading weights.
+
+        Before loading, networks have shapes but no memory: the sizes in a model folder are not yet checked.
+        """
         # A model trained on a GPU can be loaded on a machine without one.
         self._device = torch.device("cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu")
         rng = torch.Generator().manual_seed(derive_seed(self.seed, "first weights"))
-        networks = self._make_networks(rng)
-        self.networks_ = {name: network.to(self._device) for name, network in networks.items()}
+        if X is None:
+            with torch.device("meta"):
+                self.networks_ = self._make_networks(rng)
+        else:
+            self.networks_ = {name: network.to(self._device) for name, network in self._make_networks(rng).items()}
         self.n_steps_ = 0
 
     def _trained_parameters(self) -> list[nn.Parameter]:
@@ -225,8 +240,20 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         }
         return {**arrays, "n_steps": np.array(self.n_steps_)}
 
-    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
         self._build()
+        expected = {
+            f"{prefix}.{name}": Expected(" ".join(map(str, tensor.shape)), "f" if tensor.is_floating_point() else "i")
+            for prefix, network in self.networks_.items()
+            for name, tensor in network.state_dict().items()
+        }
+        return {**expected, "n_steps": Expected(kind="i", least=0)}
+
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.n_steps_ = int(arrays["n_steps"])
         for prefix, network in self.networks_.items():
-            network.load_state_dict({name: torch.from_numpy(arrays[f"{prefix}.{name}"]) for name in network.state_dict()})
+            weights = {
+                name: torch.tensor(arrays[f"{prefix}.{name}"], dtype=tensor.dtype, device=self._device)
+                for name, tensor in network.state_dict().items()
+            }
+            network.load_state_dict(weights, assign=True)  # in place of tensors without memory

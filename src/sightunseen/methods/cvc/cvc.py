@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice
 from sightunseen.core.class_table import ClassTable, Labels
@@ -276,8 +277,12 @@ class CVC(GradientAdaptableClassifier):
             arrays["learned_classifiers"] = self.learned_classifiers_.detach().cpu().numpy()
         return arrays
 
+    def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
+        self._rectify = bool(np.any(arrays.get("generator.rectify", False)))
+        further = {"generator.rectify": Expected(kind="b"), "learned_classifiers": Expected("s d", optional=True)}
+        return {**super()._expected_arrays(arrays), **further}
+
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._rectify = bool(arrays["generator.rectify"])
         super()._take_arrays(arrays)
         if "learned_classifiers" in arrays:
             self.learned_classifiers_ = self._on_device(arrays["learned_classifiers"])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sightunseen.core.checks import check_choice, check_number, check_whole
+from sightunseen.core.limits import SIZE
 from sightunseen.methods.cvc.generator import ClassifierGenerator
 from sightunseen.methods.cvc.losses import cross_entropy
 from sightunseen.methods.cvc.scores import SIMILARITIES, Score
@@ -32,7 +33,7 @@ def check_episodic_settings(model: Any) -> None:
     check_choice("similarity", model.similarity, SIMILARITIES)
     check_choice("episodic", model.episodic, (True, False))
     for name in ("hidden", "classes_per_episode", "images_per_class"):
-        check_whole(name, getattr(model, name), 1)
+        check_whole(name, getattr(model, name), 1, SIZE)
     check_number("initial_scale", model.initial_scale, 0)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sightunseen.core.checks import check_choice, check_number, check_whole
-from sightunseen.core.errors import DataError, SettingsError, SightUnseenError
+from sightunseen.core.errors import DataError, ModelError, SettingsError, SightUnseenError
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.cvc.generator import ClassifierGenerator
 from sightunseen.methods.cvc.losses import cross_entropy, generalized_cross_entropy
@@ -289,10 +289,15 @@ class SelfTraining(Objective):
         }
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """Restore the round returned by :meth:`memory`."""
-        self.pool = Pool(memory["pool_rows"].numpy(), memory["pool_labels"].numpy())
-        self.pseudo_labels = memory["pseudo_labels"].numpy()
+        """Restore the round returned by :meth:`memory`; raises ``ModelError`` if it does not fit the unlabelled images."""
+        rows, labels = memory["pool_rows"].numpy(), memory["pool_labels"].numpy()
+        self.pool, self.pseudo_labels = Pool(rows, labels), memory["pseudo_labels"].numpy()
         self._round_loss = memory["round_loss"].item()
+        fits = 0 < len(rows) == len(labels) and len(self.pseudo_labels) == len(self.unlabelled)
+        if not fits or not (0 <= rows.min() <= rows.max() < len(self.unlabelled)):
+            raise ModelError("its pseudo-labelled images do not fit the unlabelled images")
+        if not 0 <= labels.min() <= labels.max() < len(self.unseen_vectors):
+            raise ModelError("its pseudo-labels do not fit the unseen classes")
 
     @torch.no_grad()
     def _start_round(self) -> None:

@@ -5,13 +5,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from sightunseen.core.array_checks import Expected, indices, positive
 from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
-from sightunseen.core.errors import ModelError
+from sightunseen.core.errors import DataError, ModelError
 from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.adaptable import AdaptableClassifier
 from sightunseen.methods.base.feature_scaling import SCALINGS
@@ -22,7 +24,7 @@ from sightunseen.methods.foresight.leave_out import left_out_scores
 from sightunseen.methods.foresight.pseudo_labels import class_shares
 from sightunseen.methods.foresight.swaps import ambiguous_pairs, separations
 from sightunseen.methods.foresight.whitening import Scatter, Whitening, memberships, weighted_means
-from sightunseen.methods.foresight.wide_generator import WideGenerator
+from sightunseen.methods.foresight.wide_generator import WideGenerator, generator_arrays
 
 GENERATORS = ("wide", "linear")
 LENGTHS = ("predicted", "equal")
@@ -336,10 +338,16 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
     def _store(self, whitening: Whitening, known: ClassMeans) -> None:
         """Store the class means; store projection and regression, reduced to the span of the means with examples."""
         known, self.examples_ = known.rounded(), self.examples_.rounded()  # as they are saved
-        joined = self._with_examples(known)
+        try:
+            joined = self._with_examples(known)
+            projection, basis = whitening.onto(joined.means)
+            generator = self._regression(joined).followed_by(basis)
+        except (linalg.LinAlgError, ValueError) as error:
+            raise DataError(
+                f"the class means cannot be regressed on the class vectors ({error}). Check the features, or train again."
+            ) from error
         self.whitening_, self.class_means_ = whitening, known
-        self.projection_, basis = whitening.onto(joined.means)
-        self.generator_ = self._regression(joined).followed_by(basis)
+        self.projection_, self.generator_ = projection, generator
 
     def _forget(self) -> None:
         self.whitening_ = None
@@ -368,6 +376,18 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
             arrays[f"{name}.means"] = known.means.astype(np.float32)
             arrays[f"{name}.weights"] = known.weights
         return arrays
+
+    def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
+        expected = {"projection": Expected("r v"), **generator_arrays()}
+        if "whitening.root" not in arrays:  # a folder of an earlier version
+            return expected
+        size = self.scaling_.views * self.n_features_in_ * (self.n_features_in_ + 1) // 2
+        expected["whitening.root"] = Expected(f"{size}")
+        for name, letter in {"class_means": "m", "examples": "e"}.items():
+            expected[f"{name}.rows"] = indices(letter, "c")
+            expected[f"{name}.means"] = Expected(f"{letter} v")
+            expected[f"{name}.weights"] = positive(letter)
+        return expected
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.projection_, self.generator_ = arrays["projection"], WideGenerator.of_arrays(arrays)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from sightunseen.core.arrays import Doubles, Floats
+from sightunseen.core.errors import ModelError
 
 
 def memberships(targets: NDArray[Any], n_classes: int) -> Any:
@@ -155,11 +156,16 @@ class Whitening:
 
     @classmethod
     def unpacked(cls, packed: Floats, size: int, views: int) -> "Whitening":
-        """Restore a whitening of d = ``size`` features from the result of :meth:`packed`."""
+        """Restore a whitening of d = ``size`` features from the result of :meth:`packed`.
+
+        Raises ``ModelError`` if it cannot be inverted.
+        """
         roots = []
         for triangle in np.split(packed, views):
             root = np.zeros((size, size))
             root[np.tri(size, dtype=bool)] = triangle
+            if not (np.diag(root) > 0).all():
+                raise ModelError("the array 'whitening.root' has a diagonal that is not positive")
             roots.append(root)
         return cls(tuple(roots))
 

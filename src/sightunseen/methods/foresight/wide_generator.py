@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from sightunseen.core.array_checks import Expected, positive
 from sightunseen.core.arrays import Doubles
 from sightunseen.core.linear import SMALLEST_LENGTH
 
@@ -181,6 +182,13 @@ class WideGenerator:
         centre, anchors, unit, weights = (arrays[f"generator.{name}"] for name in ("centre", "anchors", "unit", "weights"))
         linear, length = (arrays.get(f"generator.{name}", 0) for name in ("linear", "length"))
         return cls(centre, anchors, float(unit), weights, bool(linear), float(length))
+
+
+def generator_arrays() -> dict[str, Expected]:
+    """Declare the arrays of :class:`WideGenerator` in a model folder; the last two were added later."""
+    named = {"centre": Expected("a"), "anchors": Expected("t a"), "unit": positive(), "weights": Expected("t r")}
+    later = {"linear": Expected(kind="b", optional=True), "length": Expected(least=0, optional=True)}
+    return {f"generator.{name}": declared for name, declared in {**named, **later}.items()}
 
 
 def kernel_of(linear: bool) -> Callable[[Doubles, Doubles], Doubles]:

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sightunseen.core.array_checks import Expected, indices
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import Labels
+from sightunseen.core.limits import CLASSIFIER_STEPS, SIZE, SYNTHESISED
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.cvc.losses import cross_entropy
@@ -197,8 +199,10 @@ class FCLSWGAN(GradientTrainedClassifier):
     def check_settings(self) -> None:
         """Validate hyperparameters."""
         super().check_settings()
-        for name in ("hidden", "noise_size", "n_synthesised", "classifier_steps", "critic_steps", "batch_size"):
-            check_whole(name, getattr(self, name), 1)
+        for name in ("hidden", "noise_size", "critic_steps", "batch_size"):
+            check_whole(name, getattr(self, name), 1, SIZE)
+        check_whole("n_synthesised", self.n_synthesised, 1, SYNTHESISED)
+        check_whole("classifier_steps", self.classifier_steps, 1, CLASSIFIER_STEPS)
         for name in ("gradient_penalty", "classification_weight"):
             check_number(name, getattr(self, name), 0)
 
@@ -267,11 +271,17 @@ class FCLSWGAN(GradientTrainedClassifier):
             arrays |= {f"{among}.weight": weight.cpu().numpy(), f"{among}.bias": bias.cpu().numpy()}
         return arrays
 
+    def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
+        softmax = {"all.weight": Expected("c d"), "all.bias": Expected("c")}
+        if len(self.unseen_classes_):
+            softmax |= {"unseen.weight": Expected("u d"), "unseen.bias": Expected("u")}
+        images = {"images": Expected("n d"), "places": indices("n", "s")}
+        return {**super()._expected_arrays(arrays), **images, **softmax}
+
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._take_arrays(arrays)
-        self._images = torch.from_numpy(arrays["images"]).to(self._device)
-        self._image_targets = torch.from_numpy(arrays["places"]).to(self._device)
-        for among in ("all", "unseen"):
-            if f"{among}.weight" in arrays:
-                softmax = self._on_device(arrays[f"{among}.weight"]), self._on_device(arrays[f"{among}.bias"])
-                self._known[among] = self._state(among), softmax
+        self._images = torch.tensor(arrays["images"], device=self._device)
+        self._image_targets = torch.tensor(arrays["places"], dtype=torch.int64, device=self._device)
+        for among in ("all", "unseen") if len(self.unseen_classes_) else ("all",):
+            softmax = self._on_device(arrays[f"{among}.weight"]), self._on_device(arrays[f"{among}.bias"])
+            self._known[among] = self._state(among), softmax

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.class_table import Labels
 from sightunseen.core.linear import ClassifierMap, Layer
@@ -21,7 +22,7 @@ class BilinearClassifier(ArrayStateClassifier):
         V.
     """
 
-    learned_arrays = ("map",)
+    learned_arrays = {"map": Expected("d a")}
 
     map_: NDArray[Any]
 

@@ -10,7 +10,10 @@ from scipy import sparse
 from scipy.sparse.linalg import cg
 from sklearn.neighbors import NearestNeighbors
 
+from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Doubles
+from sightunseen.core.checks import check_below_one, check_positive, check_whole
+from sightunseen.core.limits import NEIGHBOURS
 
 
 def propagate(points: ArrayLike, initial: ArrayLike, neighbours: int, alpha: float) -> Doubles:
@@ -131,7 +134,39 @@ class Propagation:
         points, propagated, degrees, numbers = (
             arrays[f"propagation.{name}"] for name in ("points", "propagated", "degrees", "numbers")
         )
-        return cls(points, propagated, degrees, float(numbers[0]), int(numbers[1]), float(numbers[2]))
+        width, neighbours, alpha = numbers.tolist()
+        check_positive("width of the graph", width)
+        check_graph(int(neighbours), alpha)
+        return cls(points, propagated, degrees, width, int(neighbours), alpha)
+
+
+def propagation_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
+    """Declare the arrays of :class:`Propagation` in a model folder, if it has any."""
+    if "propagation.points" not in arrays:
+        return {}
+    named = {"points": Expected("m k"), "propagated": Expected("m k"), "degrees": Expected("m", least=0)}
+    return {f"propagation.{name}": declared for name, declared in {**named, "numbers": Expected("3")}.items()}
+
+
+def check_graph(neighbours: Any, weight: Any, name: str = "alpha") -> None:
+    """Check number and weight of the neighbours.
+
+    Parameters
+    ----------
+    neighbours : int
+        Number of nearest neighbours.
+    weight : float
+        Their weight.
+    name : str, default="alpha"
+        Name of the weight, for the error message.
+
+    Raises
+    ------
+    SettingsError
+        If one of them is out of bounds.
+    """
+    check_whole("neighbours", neighbours, 1, NEIGHBOURS)
+    check_below_one(name, weight)
 
 
 def _propagate(graph: sparse.csr_array, initial: Doubles, alpha: float) -> Doubles:

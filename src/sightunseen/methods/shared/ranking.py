@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.limits import SIZE
 from sightunseen.core.linear import ClassifierMap, Layer
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.shared.objectives import ModelBatchObjective
@@ -178,7 +179,7 @@ class RankingClassifier(GradientTrainedClassifier):
         """Validate hyperparameters."""
         super().check_settings()
         check_number("margin", self.margin, 0)
-        check_whole("batch_size", self.batch_size, 1)
+        check_whole("batch_size", self.batch_size, 1, SIZE)
 
     def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
         """Return the joint embedding space: images x' W and class vectors.
