@@ -77,6 +77,8 @@ def test_ablation_of_foresight(run: Run, desk: Path) -> None:
         ("ablate data --of Foresight --set shrinkage=0.5", "no hyperparameter 'shrinkage'"),
         ("ablate data --of Foresight --set output=relu", "'output' is varied"),
         ("ablate model", "is a model folder"),
+        ("ablate data --seeds 1000000", "seeds must be at most 10,000"),
+        ("ablate data --jobs 100000", "Lower --jobs"),
     ],
 )
 def test_invalid_arguments_are_an_error_before_any_job(run: Run, desk: Path, options: str, message: str) -> None:
@@ -85,6 +87,15 @@ def test_invalid_arguments_are_an_error_before_any_job(run: Run, desk: Path, opt
     assert message in err
     assert "Traceback" not in err
     assert not Path("ablation").exists()
+
+
+@pytest.mark.parametrize("out", ["data/classes.csv", "data/classes.csv/ablation", "data"])
+def test_output_that_cannot_be_written_is_an_error_before_data_are_opened(run: Run, desk: Path, out: str) -> None:
+    before = sorted(desk.rglob("*"))
+    code, _, err = run(f"ablate nowhere --out {out}")
+    assert code == 2, err
+    assert "classes.csv is a file" in err or "data is not a results folder" in err
+    assert sorted(desk.rglob("*")) == before
 
 
 def test_three_seen_classes_is_an_error(run: Run, desk: Path) -> None:

@@ -174,14 +174,18 @@ def other_features(path: Path) -> None:
     np.savez(path, **{**content, "X": content["X"] + 0.1})
 
 
-def test_damaged_checkpoint_is_an_error(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("damage", [lambda content: content[:-50], lambda content: content[:-1] + bytes([content[-1] ^ 1])])
+def test_damaged_checkpoint_is_an_error(
+    run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes]
+) -> None:
     with monkeypatch.context() as patch:
         press_ctrl_c_after(100, patch)
         assert run(SHORT_TRAIN)[0] == 130
     (checkpoint,) = Path("new.checkpoint").glob("*.safetensors")
-    checkpoint.write_bytes(checkpoint.read_bytes()[:-50])
+    checkpoint.write_bytes(damage(checkpoint.read_bytes()))
     code, _, err = run(f"{SHORT_TRAIN} --resume")
     assert (code, checkpoint.name in err, "Traceback" in err) == (2, True, False), err
+    assert "Delete new.checkpoint and start again" in err
 
 
 def test_overwrite_discards_the_checkpoint(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

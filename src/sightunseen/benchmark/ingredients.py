@@ -167,7 +167,8 @@ def studies(outcomes: Iterable[Outcome]) -> list[Study]:
     for group in seeds_together(outcomes):
         shown = group[0].shown
         if (shown["method"], shown["label"]) in entries and "skipped" not in group[0].identity:
-            found[f"{shown['data']}, {group[0].identity['data']['semantics']}"].append(_row(group))
+            semantics = group[0].identity.get("data", {}).get("semantics", "")
+            found[f"{shown['data']}, {semantics}"].append(_row(group))
     return [
         Study(name, {title: _chosen(rows, wanted) for title, (wanted, _) in PARTS.items()})
         for name, rows in sorted(found.items())
@@ -198,7 +199,7 @@ def _chosen(rows: Sequence[Row], entries: Sequence[MethodEntry]) -> list[Row]:
 
 def _row(group: Sequence[Outcome]) -> Row:
     """Summarise one variant, with its results on validation classes."""
-    reports = [outcome.record["selection"] for outcome in group if outcome.state == DONE]
+    reports = [outcome.record.get("selection", {}) for outcome in group if outcome.state == DONE]
     points = [report.get("validation", {}) for report in reports]
     keys = {"T1_validation": "T1", "H_validation": "H_at_best_penalty"}
     measured = {name: [point[key] for point in points if key in point] for name, key in keys.items()}

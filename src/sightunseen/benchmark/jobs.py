@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -161,7 +160,7 @@ def base_identity_of(identity: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**identity, "setting": INDUCTIVE, "adaptation": None}
 
 
-def carry_out(job: Job, base: Mapping[str, Any] | None = None) -> RunRecord:
+def carry_out(job: Job, base: Mapping[str, Any] | None = None, work: Path | None = None) -> RunRecord:
     """Run a job.
 
     Parameters
@@ -170,6 +169,8 @@ def carry_out(job: Job, base: Mapping[str, Any] | None = None) -> RunRecord:
         Job of a plan.
     base : mapping, optional
         Run record of the inductive job that a transductive job builds on. Its selected hyperparameters are reused.
+    work : Path, optional
+        Folder for intermediate files. Default: that of the system.
 
     Returns
     -------
@@ -179,7 +180,9 @@ def carry_out(job: Job, base: Mapping[str, Any] | None = None) -> RunRecord:
     training, adaptation = specifications_of(job)
     data, findings = data_of(job), opened(job.data).findings
     chosen = None if base is None else Choice.from_report(base["selection"])
-    with TemporaryDirectory() as workspace:
+    if work is not None:
+        work.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=work) as workspace:
         model = train(training, data, Path(workspace), findings, chosen=chosen)
         if adaptation is not None:
             model = adapt(adaptation, model, data, Path(workspace), findings=findings)
@@ -188,6 +191,6 @@ def carry_out(job: Job, base: Mapping[str, Any] | None = None) -> RunRecord:
 
 
 def record_as_dict(record: RunRecord) -> dict[str, Any]:
-    """Convert a run record to plain JSON data, which can be sent to another process."""
-    found: dict[str, Any] = json.loads(json.dumps(asdict(record)))
+    """Convert a run record to plain JSON data, which can be sent to another process; NaN is a ``ValueError``."""
+    found: dict[str, Any] = json.loads(record.to_json())
     return found

@@ -276,9 +276,9 @@ def _variant(outcome: Outcome) -> Variant | None:
         return None
     settings = method["settings"]
     for space, (name, own) in SPACES.items():
-        if method["name"] == name and all(settings[key] == value for key, value in own.items()):
-            shape = settings["similarity"], settings["episodic"], settings["classes_per_episode"]
-            return Variant(space, *shape, settings["output"])
+        if method["name"] == name and all(settings.get(key) == value for key, value in own.items()):
+            shape = [settings.get(key) for key in ("similarity", "episodic", "classes_per_episode", "output")]
+            return Variant(space, *shape) if [type(value) for value in shape] == [str, bool, int, str] else None
     return None
 
 
@@ -291,7 +291,7 @@ def _shared(outcome: Outcome) -> tuple[tuple[str, str], ...]:
 def _n_seen(groups: Sequence[Sequence[Outcome]]) -> int | None:
     """Number of seen classes, from the record of a job that is done."""
     records = [outcome.record for group in groups for outcome in group if outcome.record]
-    return records[0]["data"]["classes"]["seen"] if records else None
+    return records[0].get("data", {}).get("classes", {}).get("seen") if records else None
 
 
 def _label_by_size(size: int, n_seen: int | None) -> str:

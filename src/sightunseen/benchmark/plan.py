@@ -1,6 +1,9 @@
 """Benchmark plans: data sets x numbers of seen classes x methods x seeds x selections, read from TOML files."""
 
+import math
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
@@ -10,15 +13,15 @@ from typing import Any
 
 from sightunseen.benchmark.draws import Draw
 from sightunseen.core.checks import check_choice, check_whole
+from sightunseen.core.documents import STRICT, DocumentError, parse_document, quoted, validated
 from sightunseen.core.errors import SettingsError
+from sightunseen.core.limits import FOLDS, JOBS, LABEL_LENGTH, PLAN_BYTES, PLAN_DOTS, SEEDS
 from sightunseen.data.source import DataSource
 from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE, card_of
 
 SELECTIONS = ("validation", "none", "oracle")
 QUICK = "quick"  # inductive methods that are fitted in seconds
 GROUPS = ("all", INDUCTIVE, TRANSDUCTIVE, QUICK)  # accepted in place of a list of method names
-
-KEYS = ("title", "seeds", "selection", "folds", "seen_classes", "unequal", "methods", "data", "method")  # of a plan
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,9 @@ class DataEntry:
     backbone : str, default=""
         For a folder of photos, the backbone that extracts features. For other data, the network that the features come from;
         tables mark published numbers that were obtained with another one.
-
-    Raises
-    ------
-    SettingsError
-        If a value is not a string.
     """
+
+    __pydantic_config__ = STRICT
 
     path: str
     features: str | None = None
@@ -51,12 +51,6 @@ class DataEntry:
     published: str | None = None
     backbone: str = ""
 
-    def __post_init__(self) -> None:
-        for known in fields(self):
-            value = getattr(self, known.name)
-            if value is not None and not isinstance(value, str):
-                raise SettingsError(f"{known.name} of [[data]] must be a string; got {value!r}.")
-
     @property
     def source(self) -> DataSource:
         """The data source that the pipeline opens."""
@@ -65,12 +59,13 @@ class DataEntry:
     @property
     def name(self) -> str:
         """Name of the data set in result tables."""
-        return " ".join([Path(self.path).name, *filter(None, (self.features, self.semantics))])
+        name = " ".join([Path(self.path).name, *filter(None, (self.features, self.semantics))])
+        return quoted(name, LABEL_LENGTH)  # names of files may not be valid Unicode
 
     @property
     def published_name(self) -> str:
         """Name of the data set in published tables."""
-        return self.published or Path(self.path).name
+        return quoted(self.published or Path(self.path).name, LABEL_LENGTH)
 
 
 @dataclass(frozen=True)
@@ -91,12 +86,9 @@ class MethodEntry:
         Hyperparameters of ``adapt``, for transductive methods.
     adaptation_search : mapping of str to list, optional
         Search space that replaces the default search space of ``adapt``.
-
-    Raises
-    ------
-    SettingsError
-        If the method is unknown or a value has the wrong type.
     """
+
+    __pydantic_config__ = STRICT
 
     name: str
     label: str = ""
@@ -104,17 +96,6 @@ class MethodEntry:
     search: Mapping[str, Sequence[Any]] | None = None
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     adaptation_search: Mapping[str, Sequence[Any]] | None = None
-
-    def __post_init__(self) -> None:
-        for what in ("settings", "adaptation"):
-            _check_table(what, getattr(self, what))
-        for what in ("search", "adaptation_search"):
-            space = getattr(self, what)
-            _check_table(what, {} if space is None else space)
-            scalars = [name for name, values in (space or {}).items() if not isinstance(values, (list, tuple)) or not values]
-            if scalars:
-                raise SettingsError(f"{what} of the plan must give {scalars[0]} a list of values, such as [1, 10].")
-        card_of(self.name)
 
     @property
     def shown(self) -> str:
@@ -183,7 +164,7 @@ class Plan:
     Raises
     ------
     SettingsError
-        If a value is not allowed, or two methods or draws are the same.
+        If a value is not allowed, two methods or draws are the same, or there are too many jobs.
     """
 
     data: tuple[DataEntry, ...]
@@ -195,21 +176,28 @@ class Plan:
     draws: tuple[Draw, ...] = ()
 
     def __post_init__(self) -> None:
-        check_whole("seeds", self.seeds, 1)
+        _check_number("seeds", self.seeds, SEEDS)
         if self.folds is not None:
-            check_whole("folds", self.folds, 1)
+            _check_number("folds", self.folds, FOLDS)
         for selection in self.selections:
             check_choice("selection", selection, SELECTIONS)
         for what in ("data", "methods", "selections"):
             if not getattr(self, what):
                 raise SettingsError(f"the plan has no {what}; expected at least one. Add them to the plan.")
-        shown = [entry.shown for entry in self.methods]
-        repeated = sorted({name for name in shown if shown.count(name) > 1})
+        for entry in self.methods:
+            card_of(entry.name)
+            empty = [name for name, values in {**(entry.search or {}), **(entry.adaptation_search or {})}.items() if not values]
+            if empty:
+                raise SettingsError(f"the search space of {entry.shown} must give {empty[0]} a list of values: [1, 10].")
+        repeated = [name for name, count in Counter(entry.shown for entry in self.methods).items() if count > 1]
         if repeated:
-            raise SettingsError(f"the plan has '{repeated[0]}' more than once. Give each variant its own label.")
+            raise SettingsError(f"the plan has '{min(repeated)}' more than once. Give each variant its own label.")
         drawn = [draw.seen for draw in self.draws]
         if len(set(drawn)) < len(drawn):
             raise SettingsError(f"seen_classes of the plan must differ; got {drawn}.")
+        count = math.prod(map(len, (self.data, range(self.seeds), self.draws or (None,), self.selections, self.methods)))
+        if count > JOBS:
+            raise SettingsError(f"the plan has {count:,} jobs; the limit is {JOBS:,}. Split it into several plans.")
 
     def jobs(self) -> list[Job]:
         """List the jobs, ordered by data set, then seed: an interrupted run has complete tables of the first seeds."""
@@ -265,15 +253,12 @@ def read_plan(source: str | Path, data_folder: str | Path | None = None) -> Plan
     path = Path(source)
     ready = not path.is_file()
     if not ready:
-        text = path.read_text(encoding="utf-8")
+        with open(path, "rb") as file:
+            content = _parsed(source, file.read(PLAN_BYTES + 1))
     elif str(source) in ready_plans():
-        text = (files("sightunseen.benchmark") / "plans" / f"{source}.toml").read_text(encoding="utf-8")
+        content = _parsed(source, (files("sightunseen.benchmark") / "plans" / f"{source}.toml").read_bytes())
     else:
-        raise SettingsError(f"there is no plan {source}. Give a TOML file, or one of: {', '.join(ready_plans())}.")
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{source} is not valid TOML: {error}.") from error
+        raise SettingsError(f"there is no plan {quoted(source)}. Give a TOML file, or one of: {', '.join(ready_plans())}.")
     if ready and data_folder is None:
         paths = ", ".join(dict.fromkeys(table["path"] for table in content["data"]))
         raise SettingsError(f"the plan '{source}' needs the folder that contains its data sets ({paths}): give --data FOLDER.")
@@ -300,20 +285,83 @@ def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
     SettingsError
         If a key is unknown or a value is not allowed.
     """
-    _check_keys("the plan", content, KEYS)
-    data = [_entry(DataEntry, "[[data]]", table) for table in _tables(content, "data")]
-    data = [replace(entry, path=str(data_folder / entry.path)) for entry in data]
-    methods = [MethodEntry(name) for word in _words(content, "methods", ()) for name in _names(word)]
-    methods += [_entry(MethodEntry, "[[method]]", table) for table in _tables(content, "method")]
+    _check_scalars(content)
+    words = {name: [content[name]] for name in ("methods", "selection") if isinstance(content.get(name), str)}
+    found = _validated({**content, **words})
+    methods = [MethodEntry(name) for word in found.methods for name in _names(word)]
     return Plan(
-        tuple(data),
-        tuple(methods),
-        content.get("seeds", 1),
-        tuple(_words(content, "selection", ("validation",))),
-        content.get("folds"),
-        content.get("title", ""),
-        _draws(content),
+        tuple(replace(entry, path=str(data_folder / entry.path)) for entry in found.data),
+        (*methods, *found.method),
+        found.seeds,
+        found.selection,
+        found.folds,
+        found.title,
+        _draws(found),
     )
+
+
+@dataclass(frozen=True)
+class _PlanFile:
+    """Content of a plan file."""
+
+    __pydantic_config__ = STRICT
+
+    title: str = ""
+    seeds: int = 1
+    selection: tuple[str, ...] = ("validation",)
+    folds: int | None = None
+    seen_classes: tuple[Any, ...] | None = None
+    unequal: float | None = None
+    methods: tuple[str, ...] = ()
+    data: tuple[DataEntry, ...] = ()
+    method: tuple[MethodEntry, ...] = ()
+
+
+def _parsed(source: str | Path, text: bytes) -> dict[str, Any]:
+    """Parse a plan."""
+    try:
+        if len(text) > PLAN_BYTES:
+            raise DocumentError(f"larger than {PLAN_BYTES >> 10} KiB, the limit of plans")
+        if max(line.count(b".") for line in text.split(b"\n")) > PLAN_DOTS:
+            raise DocumentError(f"a line with more than {PLAN_DOTS:,} dots")
+        content: dict[str, Any] = parse_document(text, "toml")
+    except DocumentError as error:
+        raise SettingsError(f"{quoted(source)} is not a plan: {error}. Correct the file.") from error
+    return content
+
+
+def _validated(content: Mapping[str, Any]) -> _PlanFile:
+    """Validate types and keys; the error lists the keys of the table that it is about."""
+    try:
+        return validated(_PlanFile, content)
+    except DocumentError as error:
+        tables = {"data": ("[[data]]", DataEntry), "method": ("[[method]]", MethodEntry)}
+        where, kind = tables.get(re.split("[.:]", str(error))[0], ("a plan", _PlanFile))
+        keys = ", ".join(known.name for known in fields(kind))
+        raise SettingsError(f"the plan has a key or value that is not allowed: {error}. Keys of {where}: {keys}.") from error
+
+
+def _check_scalars(content: Mapping[str, Any]) -> None:
+    """Check that all numbers are finite and have 64 bits, as TOML requires, and that text has no NUL."""
+    waiting: list[Any] = [content]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, (list, tuple)):
+            waiting += value
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise SettingsError("the plan has a whole number with more than 64 bits. Give a smaller one.")
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise SettingsError(f"the plan has the value {value}; expected finite numbers. Correct it.")
+        elif isinstance(value, str) and "\0" in value:
+            raise SettingsError(f"'{quoted(value)}' in the plan has a NUL character. Remove it.")
+
+
+def _check_number(name: str, value: int, most: int) -> None:
+    check_whole(name, value, 1)
+    if value > most:
+        raise SettingsError(f"{name} must be at most {most:,}; got {value}.")
 
 
 def _names(word: str) -> list[str]:
@@ -323,48 +371,12 @@ def _names(word: str) -> list[str]:
     return [name for name, card in CARDS.items() if word in groups[name] and not card.ablation]
 
 
-def _draws(content: Mapping[str, Any]) -> tuple[Draw, ...]:
-    """Read the random class splits."""
-    if "seen_classes" not in content:
-        if "unequal" in content:
+def _draws(found: _PlanFile) -> tuple[Draw, ...]:
+    """Make the random class splits."""
+    if found.seen_classes is None:
+        if found.unequal is not None:
             raise SettingsError("unequal of the plan needs seen_classes, the numbers of seen classes to draw. Add them.")
         return ()
-    found = content["seen_classes"]
-    if not isinstance(found, (list, tuple)) or not found:
-        raise SettingsError(f'seen_classes of the plan must be a list of numbers, such as [8, 20, "all"]; got {found!r}.')
-    return tuple(Draw(seen, content.get("unequal", 1.0)) for seen in found)
-
-
-def _words(content: Mapping[str, Any], name: str, default: Sequence[str]) -> Sequence[str]:
-    """Read a string or a list of strings."""
-    found = content.get(name, default)
-    words = [found] if isinstance(found, str) else found
-    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
-        raise SettingsError(f"{name} of the plan must be a name or a list of names; got {found!r}.")
-    return words
-
-
-def _tables(content: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
-    found = content.get(name, ())
-    if not isinstance(found, (list, tuple)) or not all(isinstance(table, Mapping) for table in found):
-        raise SettingsError(f"{name} of the plan must be an array of tables; start each with [[{name}]].")
-    return found
-
-
-def _check_table(what: str, value: Any) -> None:
-    if not isinstance(value, Mapping):
-        raise SettingsError(f"{what} of the plan must be a table, such as {{ n_steps = 500 }}; got {value!r}.")
-
-
-def _entry(kind: type[Any], where: str, table: Mapping[str, Any]) -> Any:
-    needed = "path" if kind is DataEntry else "name"
-    _check_keys(where, table, tuple(known.name for known in fields(kind)))
-    if needed not in table:
-        raise SettingsError(f"{where} of the plan lacks '{needed}'. Add it.")
-    return kind(**table)
-
-
-def _check_keys(where: str, table: Mapping[str, Any], allowed: Sequence[str]) -> None:
-    unknown = sorted(set(table) - set(allowed))
-    if unknown:
-        raise SettingsError(f"{where} has no key '{unknown[0]}'; allowed are {', '.join(allowed)}.")
+    if not found.seen_classes:
+        raise SettingsError('seen_classes of the plan is empty; expected a list of numbers, such as [8, 20, "all"].')
+    return tuple(Draw(seen, 1.0 if found.unequal is None else found.unequal) for seen in found.seen_classes)

@@ -11,14 +11,17 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
 from sightunseen.benchmark.draws import Draw, class_numbers
 from sightunseen.benchmark.plan import DataEntry, Job, Plan
-from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome, Store, job_id
-from sightunseen.core.errors import SightUnseenError
+from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, DamagedOutcomeError, Outcome, Store, job_id
+from sightunseen.core.documents import quoted
+from sightunseen.core.errors import SettingsError, SightUnseenError
+from sightunseen.core.limits import MESSAGE_LENGTH, WORKERS
 from sightunseen.methods.catalogue import CARDS
 
 Tell = Callable[[str], None]
@@ -43,7 +46,8 @@ class PendingJob:
 def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, tell: Tell = lambda _: None) -> dict[str, int]:
     """Run the jobs of a plan that are not done yet.
 
-    Jobs whose data cannot be read are skipped, and attempted again in the next run.
+    Jobs whose data cannot be read are skipped, and attempted again in the next run. A job whose stored outcome is damaged is
+    run again.
 
     Parameters
     ----------
@@ -66,13 +70,19 @@ def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, te
     Raises
     ------
     SettingsError
-        If a method does not have a hyperparameter of the plan; no job is run.
+        If there are too many workers, or if a method does not have a hyperparameter of the plan; no job is run.
     StorageError
-        If another run writes to the same folder.
+        If another run writes to the same folder, or the folder cannot be written.
     """
+    if workers > WORKERS:
+        raise SettingsError(f"{workers} jobs cannot run at the same time; the limit is {WORKERS:,}. Lower --jobs.")
+
+    def tell_damage(error: DamagedOutcomeError) -> None:
+        tell(f"{error.path} is damaged ({error.reason}); its job is run again")
+
     with store.locked():
         ready, skipped = _identified(plan.jobs())
-        known = store.outcomes()
+        known = store.outcomes(tell_damage) if store.jobs.is_dir() else {}
         for one in ready:  # their data may have been missing in an earlier run
             store.forget(job_id(_identity_without_data(one.job)))
         for outcome in skipped:
@@ -86,7 +96,7 @@ def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, te
             failed = 0 if retry else sum(_state(known, one) == FAILED for one in ready)
             hint = f", {failed} of them failed; --retry runs those again" if failed else ""
             tell(f"{before} of {len(ready)} jobs were finished in an earlier run{hint}")
-        for number, outcome in enumerate(_outcomes(waiting, known, workers), start=before + 1):
+        for number, outcome in enumerate(_outcomes(waiting, known, workers, store.work), start=before + 1):
             store.add(outcome)
             known[outcome.id] = outcome
             tell(f"[{number}/{len(ready)}] {_line(outcome)}")
@@ -111,7 +121,7 @@ def _identified(jobs: Sequence[Job]) -> tuple[list[PendingJob], list[Outcome]]:
                 if job.draw is not None:
                     class_numbers(data, job.draw.seen)
             except (SightUnseenError, OSError) as error:
-                unreadable[split] = str(error)
+                unreadable[split] = quoted(error, MESSAGE_LENGTH)
         if split in unreadable:
             skipped.append(Outcome(SKIPPED, _identity_without_data(job), _shown(job), unreadable[split]))
         else:
@@ -124,7 +134,7 @@ def _identity_without_data(job: Job) -> dict[str, Any]:
     return {"skipped": [job.split_name, job.method.shown, job.selection, job.seed]}
 
 
-def _outcomes(waiting: Sequence[PendingJob], known: Mapping[str, Outcome], workers: int) -> Iterator[Outcome]:
+def _outcomes(waiting: Sequence[PendingJob], known: Mapping[str, Outcome], workers: int, work: Path) -> Iterator[Outcome]:
     """Yield outcomes as jobs finish. Each worker is a process with an equal share of the cores.
 
     If a worker dies, only its job fails; a new worker takes its place. ``known`` must contain all earlier outcomes, including
@@ -138,7 +148,7 @@ def _outcomes(waiting: Sequence[PendingJob], known: Mapping[str, Outcome], worke
 
     def outcome_of(one: PendingJob) -> Outcome:
         pool = idle.get()
-        future = pool.submit(_attempt, one, _base_record(one, known))
+        future = pool.submit(_attempt, one, _base_record(one, known), work)
         processes = list(pool._processes.values())
         try:
             return future.result()
@@ -208,7 +218,7 @@ def _exit_with_parent() -> None:
     os._exit(1)
 
 
-def _attempt(one: PendingJob, base: Mapping[str, Any] | None) -> Outcome:
+def _attempt(one: PendingJob, base: Mapping[str, Any] | None, work: Path) -> Outcome:
     """Run a job in a worker; an error becomes a failed outcome."""
     from sightunseen.benchmark.jobs import carry_out, record_as_dict
 
@@ -216,13 +226,14 @@ def _attempt(one: PendingJob, base: Mapping[str, Any] | None) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            record = record_as_dict(carry_out(one.job, base))
+            record = record_as_dict(carry_out(one.job, base, work))
         return Outcome(DONE, one.identity, _shown(one.job), record=record, seconds=round(time.monotonic() - started, 1))
     except SightUnseenError as error:
-        return Outcome(FAILED, one.identity, _shown(one.job), str(error))
+        return Outcome(FAILED, one.identity, _shown(one.job), quoted(error, MESSAGE_LENGTH))
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        reason = f"{type(error).__name__}: {error} ({os.path.basename(frame.filename)}:{frame.lineno})"
+        place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+        reason = f"{type(error).__name__}: {quoted(error, MESSAGE_LENGTH)} ({place})"
         return Outcome(FAILED, one.identity, _shown(one.job), reason)
 
 

@@ -16,6 +16,7 @@ from sightunseen._version import __version__
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SightUnseenError
 from sightunseen.core.limits import MESSAGE_LENGTH
+from sightunseen.core.trust import allow_downloads
 
 COMMANDS = (  # modules of this package, in the order of --help
     *("inspect", "embed", "train", "evaluate", "adapt", "predict", "classes", "export", "report", "serve"),
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
+            if getattr(parsed, "allow_downloads", False):
+                allow_downloads()
             return int(parsed.run(parsed))
     except KeyboardInterrupt:
         print("stopped.", file=sys.stderr)

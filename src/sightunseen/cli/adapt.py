@@ -10,7 +10,7 @@ from typing import Any
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from sightunseen.cli._arguments import add_data_arguments, add_run_arguments
+    from sightunseen.cli._arguments import add_data_arguments, add_download_argument, add_run_arguments
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     add_data_arguments(parser)
@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unlabelled", type=Path, metavar="FILE", help=what)
     what = "fraction of the test images of unseen classes to evaluate on instead of adapting to, such as 0.5 (default: 0)"
     parser.add_argument("--hold-out", type=float, default=0.0, metavar="FRACTION", help=what)
+    add_download_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ WAIT_SECONDS = 120.0  # for other processes that change the same model
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from sightunseen.cli._arguments import add_repeated
+    from sightunseen.cli._arguments import add_download_argument, add_repeated
 
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB", dest="verb")
     listing = verbs.add_parser("list", help="list the classes and whether they were seen in training")
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     examples.add_argument("--photos", type=Path, nargs="+", default=[], metavar="PATH", help=what)
     what = "features of labelled images of the class --name, as for predict"
     examples.add_argument("--features", type=Path, metavar="FILE", help=what)
+    add_download_argument(add)
     remove.add_argument("--name", action="append", required=True, metavar="CLASS", help="class to remove (may be repeated)")
     for verb in (add, remove):
         verb.add_argument("--out", type=Path, metavar="FOLDER", help="model folder to write (default: replace MODEL)")

@@ -7,12 +7,13 @@ from pathlib import Path
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from sightunseen.cli._arguments import add_data_arguments
+    from sightunseen.cli._arguments import add_data_arguments, add_download_argument
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     add_data_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--per-class", action="store_true", help="also print the accuracy of each class")
+    add_download_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

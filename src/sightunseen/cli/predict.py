@@ -16,7 +16,7 @@ SHOWN = 50  # rows printed without --out
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from sightunseen.cli._arguments import positive
+    from sightunseen.cli._arguments import add_download_argument, positive
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     what = "photos (a folder, one photo, or a .csv file of paths) or features (.npz, .npy, .csv or .parquet)"
@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reasons", type=positive, nargs="?", const=3, metavar="N", help=what)
     what = "file to write: .csv, .json, .jsonl or .parquet (default: print a table)"
     parser.add_argument("--out", type=Path, metavar="FILE", help=what)
+    add_download_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

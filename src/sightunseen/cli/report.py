@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    from sightunseen.cli._arguments import add_data_arguments
+    from sightunseen.cli._arguments import add_data_arguments, add_download_argument
 
     parser.add_argument("subject", metavar="MODEL|RESULTS", type=Path, help="a model folder, or the results of a benchmark")
     add_data_arguments(parser, needed=False)
@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="also write every figure as SVG and PDF, for a paper")
     parser.add_argument("--quick", action="store_true", help="leave out figures that need training or t-SNE")
     parser.add_argument("--seed", type=int, default=0, help="random seed of t-SNE (default: 0)")
+    add_download_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

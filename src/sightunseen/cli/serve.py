@@ -16,6 +16,8 @@ STDERR = Path("-")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
+    from sightunseen.cli._arguments import add_download_argument
+
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     parser.add_argument("--host", default=LOCAL[0], help="address to listen on (default: 127.0.0.1, this machine only)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000; 0: a free port)")
@@ -38,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     watching.add_argument("--access-log", type=Path, nargs="?", const=STDERR, metavar="FILE", help=what)
     what = "serve Prometheus metrics at /metrics (default: yes)"
     watching.add_argument("--metrics", action=argparse.BooleanOptionalAction, default=True, help=what)
+    add_download_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     model = load_model(args.model)
     local = args.host in LOCAL
+    log = None if args.access_log is None else AccessLog(None if args.access_log == STDERR else args.access_log)
     app = create_app(
         model,
         _backbone(model),
@@ -65,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         hosts=(*LOCAL, *(name.lower() for name in args.host_name)) if local or args.host_name else None,
         token_for=args.token_for,
         metrics=args.metrics,
-        access_log=None if args.access_log is None else AccessLog(None if args.access_log == STDERR else args.access_log),
+        access_log=log,
     )
     server = Server(app, None if args.tls_cert is None else (args.tls_cert, args.tls_key), args.trust_proxy)
     with _listening(args.host, args.port) as listening:
@@ -75,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
         address = f"{'http' if args.tls_cert is None else 'https'}://{shown}:{listening.getsockname()[1]}"
         print(f"serving {args.model} at {address} (Ctrl-C stops)", flush=True)
         server.serve_until_signal(listening)
+    if log is not None:
+        log.close()
     print("stopped")
     return 0
 

@@ -62,7 +62,8 @@ class ModelReport:
     @cached_property
     def names(self) -> dict[Any, str]:
         """Readable names of all classes."""
-        return readable_names(self.data.classes.labels.tolist())
+        added = np.setdiff1d(self.model.classes_, self.data.classes.labels)  # by ``classes add``
+        return readable_names([*self.data.classes.labels.tolist(), *added.tolist()])
 
     @cached_property
     def evaluation(self) -> Evaluation:

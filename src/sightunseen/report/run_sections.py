@@ -1,6 +1,6 @@
 """Sections on the origin of a model: evidence for its results, training curves, run record."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sightunseen.analysis.reruns import Reruns
@@ -70,7 +70,7 @@ def trust_section(model: ZeroShotClassifier, findings: Sequence[Finding] = (), a
         caption = "Checks of the data and their splits. Results are not valid if a check with FAIL is not repaired."
         blocks.append(DataTable("findings", title, caption, columns, folded=passed))
     if record is not None and record.seeds:
-        blocks.append(_seeds(record.seeds))
+        blocks += _readable("results of the seeds", lambda: [_seeds(record.seeds)])
     return Section("trust", "Can it be trusted?", blocks)
 
 
@@ -91,10 +91,10 @@ def training_section(model: ZeroShotClassifier, reruns: Reruns) -> Section:
     """
     blocks: list[Block] = []
     record = model.record_
-    trained = record if record is None or record.parent is None else RunRecord(**record.parent)
+    trained = record if record is None or record.parent is None else RunRecord.of(record.parent)
     if trained is not None:
-        blocks += _methods(trained.selection)
-        blocks += _selection(trained.selection)
+        blocks += _readable("comparison of methods", lambda: _methods(trained.selection))
+        blocks += _readable("selection", lambda: _selection(trained.selection))
     if reruns.training is not None:
         caption = (
             "Loss and accuracies on the test images by number of gradient steps, from a repetition of the training (as in the "
@@ -104,7 +104,7 @@ def training_section(model: ZeroShotClassifier, reruns: Reruns) -> Section:
     if reruns.adaptation is not None and _has_rounds(reruns.adaptation.curve):
         blocks.append(self_training_figure(reruns.adaptation.curve))
     elif record is not None and record.kind == "adapt" and _has_rounds(record.history):
-        blocks.append(self_training_figure(record.history))
+        blocks += _readable("history", lambda: [self_training_figure(record.history)])
     return Section("training", "Training", blocks)
 
 
@@ -129,6 +129,14 @@ def record_section(model: ZeroShotClassifier) -> Section:
     if record is not None:
         blocks.append(Verbatim("Complete run record (JSON)", record.to_json()))
     return Section("record", "Run record", blocks)
+
+
+def _readable(what: str, build: Callable[[], list[Block]]) -> list[Block]:
+    """Build blocks from a part of a run record; a warning if the part does not have the form that runs write."""
+    try:
+        return build()
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
+        return [Note(f"The {what} in the run record cannot be shown: the record was changed.", WARN)]
 
 
 def _methods(selection: Mapping[str, Any]) -> list[Block]:

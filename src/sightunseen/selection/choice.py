@@ -1,5 +1,6 @@
 """Search spaces, and the result of a selection."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,6 +8,10 @@ from typing import Any
 from sklearn.model_selection import ParameterGrid
 
 from sightunseen.core.calibration import Calibration
+from sightunseen.core.documents import DocumentError, quoted, validated
+from sightunseen.core.errors import ModelError, SettingsError
+from sightunseen.core.limits import COMBINATIONS
+from sightunseen.core.records import FINITE, OPEN
 
 Grid = Mapping[str, Sequence[Any]]  # hyperparameter -> the values to choose among
 CRITERIA: dict[str, Callable[[Mapping[str, Any]], float]] = {  # of a point; larger is better
@@ -58,10 +63,32 @@ class Choice:
         -------
         Choice
             The choice.
+
+        Raises
+        ------
+        ModelError
+            If the report has values of other types.
         """
-        chosen, calibration = dict(report.get("chosen", {})), report.get("calibration")
-        seen_penalty, stop_after = chosen.pop("seen_penalty", None), chosen.pop("steps", None)
-        return cls(chosen, seen_penalty, stop_after, report, None if calibration is None else Calibration(**calibration))
+        chosen = report.get("chosen", {})
+        own = {name: chosen[name] for name in ("seen_penalty", "steps") if name in chosen} if isinstance(chosen, dict) else {}
+        try:
+            found = validated(_Chosen, {"chosen": chosen, "calibration": report.get("calibration"), **own})
+        except DocumentError as error:
+            raise ModelError(f"the selection in the run record is damaged: {error}. Run the job again.") from error
+        settings = {name: value for name, value in found.chosen.items() if name not in own}
+        return cls(settings, found.seen_penalty, found.steps, report, found.calibration)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Parts of a report that are a choice."""
+
+    __pydantic_config__ = FINITE
+
+    chosen: dict[str, Any]
+    calibration: Calibration | None
+    seen_penalty: float | None = None
+    steps: int | None = None
 
 
 NO_SELECTION = Choice(report={"by": "no selection: hyperparameters as given"})
@@ -80,11 +107,22 @@ def combinations(grid: Grid) -> list[dict[str, Any]]:
     list of dict
         The combinations; one empty dict for an empty grid.
 
+    Raises
+    ------
+    SettingsError
+        If there are too many combinations.
+
     Examples
     --------
     >>> combinations({"noise": [0.1, 1.0], "shrinkage": [0.5]})
     [{'noise': 0.1, 'shrinkage': 0.5}, {'noise': 1.0, 'shrinkage': 0.5}]
     """
+    count = math.prod(len(values) for values in grid.values())
+    if count > COMBINATIONS:
+        raise SettingsError(
+            f"the search space has {quoted(count)} combinations of hyperparameters; the limit is {COMBINATIONS:,}. "
+            "Search fewer values."
+        )
     return list(ParameterGrid(dict(grid)))
 
 
@@ -149,6 +187,59 @@ def choice_of(
         "calibration": calibration,
     }
     return Choice(settings, point["best_penalty"], point.get("steps"), report, Calibration(**calibration))
+
+
+def check_points(points: Sequence[Mapping[str, Any]], calibrated: bool) -> None:
+    """Check measurements that were restored from a checkpoint.
+
+    Parameters
+    ----------
+    points : sequence of mapping
+        Measurements along training, as made by :class:`~sightunseen.selection.search.Measurements`.
+    calibrated : bool
+        Whether each of them has a calibration, as those on a class fold do.
+
+    Raises
+    ------
+    ModelError
+        If a measurement is missing or has another type.
+    """
+    try:
+        kind: Any = list[_CalibratedPoint] if calibrated else list[_Point]
+        found: list[_Point] = validated(kind, points)
+    except DocumentError as error:
+        raise ModelError(f"its measurements do not fit: {error}") from error
+    if any((point.H is None) != (point.U is None or point.S is None) for point in found):
+        raise ModelError("its measurements do not fit: H is missing, or U or S")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Point:
+    """Measurements at one stopping point, in percent; some are None if the data lack the images for them."""
+
+    __pydantic_config__ = OPEN
+
+    steps: int
+    loss: float
+    T1: float | None
+    U: float | None
+    S: float | None
+    H: float | None
+    AUSUC: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CalibratedPoint(_Point):
+    """Measurements on a class fold, which has images of seen and of validation classes."""
+
+    __pydantic_config__ = OPEN
+
+    T1: float
+    H: float
+    AUSUC: float
+    best_penalty: float
+    H_at_best_penalty: float
+    calibration: Calibration
 
 
 def best_point(entry: Mapping[str, Any]) -> dict[str, Any]:

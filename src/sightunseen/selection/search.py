@@ -3,15 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from sightunseen.core.dataset import Fold, ZeroShotDataset, apart
+from sightunseen.core.errors import ModelError
 from sightunseen.core.metrics import best_common_bonus
 from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, GradientTrainedClassifier, ZeroShotClassifier
-from sightunseen.selection.choice import Choice, Grid, Tried, combinations
+from sightunseen.selection.choice import Choice, Grid, Tried, check_points, combinations
 from sightunseen.selection.evaluation import measure
 from sightunseen.training import Hook, Run, Training, train_together
 
@@ -36,6 +38,27 @@ class Measurements(Hook):
     def __init__(self, data: Fold | ZeroShotDataset, points: int = POINTS) -> None:
         self.data = data
         self.points = points
+
+    def on_resume(self, training: Training) -> None:
+        """Check that a restored curve has the measurements of all points that were reached.
+
+        Parameters
+        ----------
+        training : Training
+            The training whose checkpoint was restored.
+
+        Raises
+        ------
+        ModelError
+            If measurements are missing or have other fields.
+        """
+        check_points(training.curve, isinstance(self.data, Fold))
+        every = training.optimisation.n_steps / self.points
+        ends = [0, *(steps for steps, _ in training.losses)]
+        due = {end for before, end in pairwise(ends) if int(end / every) > int(before / every)}
+        measured = [point["steps"] for point in training.curve]
+        if not due <= set(measured) <= set(ends) or measured != sorted(set(measured)):
+            raise ModelError("some of its measurements are missing")
 
     def on_chunk(self, training: Training) -> None:
         """Append steps, loss and the numbers of :func:`measure` to the training's curve, if a point has been reached.

@@ -30,6 +30,9 @@ class Hook:
     def on_start(self, training: "Training") -> None:
         """Handle the start of training; a hook may restore a checkpoint here."""
 
+    def on_resume(self, training: "Training") -> None:
+        """Handle a restored checkpoint; a hook may check here what it measured so far, and raise a ``ModelError``."""
+
     def on_chunk(self, training: "Training") -> None:
         """Handle the end of a chunk of steps."""
 

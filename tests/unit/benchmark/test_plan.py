@@ -1,5 +1,6 @@
 """Benchmark plans: their jobs, paths and validation."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -71,32 +72,44 @@ def test_method_entry_can_set_hyperparameters() -> None:
         ({"methods": ["ESZSL", "ESZSL"]}, "'ESZSL' more than once"),
         ({"methods": []}, "has no methods"),
         ({"data": []}, "has no data"),
-        ({"data": [{"features": "res50"}]}, "lacks 'path'"),
-        ({"data": [{"path": "CUB", "feature": "res50"}]}, "no key 'feature'"),
-        ({"method": [{"label": "mine"}]}, "lacks 'name'"),
-        ({"seed": 3}, "no key 'seed'"),
+        ({"data": [{"features": "res50"}]}, r"data\.0\.path: Field required"),
+        (
+            {"data": [{"path": "CUB", "feature": "res50"}]},
+            r"data\.0\.feature: Unexpected .* Keys of \[\[data\]\]: path, features, ",
+        ),
+        ({"method": [{"label": "mine"}]}, r"method\.0\.name: Field required"),
+        ({"seed": 3}, "seed: Unexpected .* Keys of a plan: title, seeds, "),
         ({"seeds": 0}, "seeds must be"),
-        ({"seeds": True}, "seeds must be"),
+        ({"seeds": True}, "seeds: Input should be a valid integer; got True"),
         ({"selection": "test"}, "selection must be one of"),
-        ({"folds": 1.5}, "folds must be"),
-        ({"seen_classes": 8}, "seen_classes of the plan must be a list"),
-        ({"seen_classes": []}, "seen_classes of the plan must be a list"),
-        ({"seen_classes": "all"}, "seen_classes of the plan must be a list"),
+        ({"folds": 1.5}, "folds: Input should be a valid integer; got 1.5"),
+        ({"seen_classes": 8}, "seen_classes: Input should be a valid array; got 8"),
+        ({"seen_classes": []}, "seen_classes of the plan is empty; expected a list"),
+        ({"seen_classes": "all"}, "seen_classes: Input should be a valid array"),
         ({"seen_classes": [1]}, "whole numbers from 2 up"),
         ({"seen_classes": ["most"]}, "whole numbers from 2 up"),
         ({"seen_classes": [8, 8]}, "must differ"),
         ({"seen_classes": [8], "unequal": 0.5}, "unequal of the plan must be"),
         ({"unequal": 20}, "unequal of the plan needs seen_classes"),
-        ({"methods": 3}, "must be a name or a list of names"),
-        ({"methods": ["ESZSL", 3]}, "must be a name or a list of names"),
-        ({"selection": 3}, "must be a name or a list of names"),
+        ({"methods": 3}, "methods: Input should be a valid array; got 3"),
+        ({"methods": ["ESZSL", 3]}, r"methods\.1: Input should be a valid string; got 3"),
+        ({"selection": 3}, "selection: Input should be a valid array; got 3"),
         ({"selection": []}, "has no selections"),
         ({"data": {"path": "CUB"}}, r"\[\[data\]\]"),
         ({"data": ["CUB"]}, r"\[\[data\]\]"),
-        ({"data": [{"path": "CUB", "features": 50}]}, "features of .* must be a string"),
-        ({"method": [{"name": "ALE", "settings": 3}]}, "settings of the plan must be a table"),
-        ({"method": [{"name": "ALE", "search": {"margin": 1.0}}]}, "give margin a list"),
+        ({"data": [{"path": "CUB", "features": 50}]}, r"data\.0\.features: Input should be a valid string; got 50"),
+        ({"method": [{"name": "ALE", "settings": 3}]}, r"method\.0\.settings: Input should be an object; got 3"),
+        ({"method": [{"name": "ALE", "search": {"margin": 1.0}}]}, r"search\.margin: Input should be a valid array"),
         ({"method": [{"name": "ALE", "search": {"margin": []}}]}, "give margin a list"),
+        ({"seeds": 10**8}, "seeds must be at most 10,000; got 100000000"),
+        ({"folds": 999_999}, "folds must be at most 1,000; got 999999"),
+        ({"seeds": 10_000, "methods": "all"}, "the limit is 100,000. Split it"),
+        ({"seeds": 2**63}, "more than 64 bits"),
+        ({"seeds": 16**8000}, "more than 64 bits"),
+        ({"unequal": math.inf, "seen_classes": [8]}, "has the value inf; expected finite numbers"),
+        ({"method": [{"name": "ALE", "settings": {"margin": math.nan}}]}, "has the value nan"),
+        ({"method": [{"name": "ALE", "settings": {"margin": [[1, 10**400]]}}]}, "more than 64 bits"),
+        ({"data": [{"path": "CUB\0"}]}, "NUL character"),
     ],
 )
 def test_invalid_plan_is_an_error(change: dict[str, Any], message: str) -> None:
@@ -104,10 +117,26 @@ def test_invalid_plan_is_an_error(change: dict[str, Any], message: str) -> None:
         plan_of({**CONTENT, **change}, Path())
 
 
-def test_invalid_toml_and_missing_file_are_errors(tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text("methods = [")
-    with pytest.raises(SettingsError, match="not valid TOML"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"methods = [", "not valid TOML"),
+        (b"\xff\xfe", "not utf-8 text: byte 0 is 0xff"),
+        (b"seeds = " + b"9" * 5000, "not valid TOML"),
+        (b"seeds = 0x" + b"f" * 5000, "more than 64 bits"),
+        (b"methods = " + b"[" * 5000 + b"]" * 5000, "nested deeper than 64 levels"),
+        (b"a" + b".a" * 100_000 + b" = 1", "a line with more than 1,000 dots"),
+        (b"# " + b"a" * 300_000, "larger than 256 KiB"),
+        (b"seeds = 1979-05-27", "seeds: Input should be a valid integer"),
+    ],
+)
+def test_file_that_is_not_a_plan_is_an_error(text: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_bytes(text)
+    with pytest.raises(SettingsError, match=message):
         read_plan(tmp_path / "plan.toml")
+
+
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="two-cores"):
         read_plan(tmp_path / "no-such-plan.toml")
 

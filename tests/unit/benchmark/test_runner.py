@@ -82,6 +82,42 @@ def test_invalid_hyperparameters_are_an_error_before_any_job(plan: Callable[...,
     ):
         with pytest.raises(SettingsError, match=error):
             run_plan(plan({"name": "SAE", "settings": settings}, FAST), Store(tmp_path / "results"))
+        assert list(tmp_path.iterdir()) == []
+    with pytest.raises(SettingsError, match="Lower --jobs"):
+        run_plan(plan(FAST), Store(tmp_path / "results"), workers=10**9)
+
+
+def test_job_with_a_damaged_outcome_is_run_again(plan: Callable[..., Plan], tmp_path: Path) -> None:
+    store, printed = Store(tmp_path / "results"), list[str]()
+    run_plan(plan(FAST, seeds=2), store)
+    expected = {name: outcome.record["results"] for name, outcome in store.outcomes().items()}
+    damaged, kept = sorted(store.jobs.iterdir())
+    content = damaged.read_bytes()
+    damaged.write_bytes(content.replace(b'"T1": ', b'"T1": 1', 1))
+    before = kept.stat().st_mtime_ns
+    assert run_plan(plan(FAST, seeds=2), store, tell=printed.append) == {DONE: 2, FAILED: 0, SKIPPED: 0}
+    assert printed[0].startswith(f"{damaged} is damaged (changed after it was written); its job is run again")
+    assert printed[1].startswith("1 of 2 jobs were finished")
+    assert {name: outcome.record["results"] for name, outcome in store.outcomes().items()} == expected
+    assert kept.stat().st_mtime_ns == before
+    assert [path.name for path in store.folder.iterdir()] == ["jobs"]
+
+
+def test_record_that_is_not_finite_fails_only_its_job(
+    plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Workers import sitecustomize when they start; it makes a result of SAE infinite.
+    (tmp_path / "sitecustomize.py").write_text(
+        "from dataclasses import replace\nfrom sightunseen.benchmark import jobs\nbefore = jobs.carry_out\n"
+        "def carry_out(job, *others):\n"
+        "    record = before(job, *others)\n"
+        "    return replace(record, results={'T1': float('inf')}) if job.method.name == 'SAE' else record\n"
+        "jobs.carry_out = carry_out\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    store = Store(tmp_path / "results")
+    assert run_plan(plan({"name": "SAE"}, FAST), store) == {DONE: 1, FAILED: 1, SKIPPED: 0}
+    assert any("not JSON compliant" in outcome.reason for outcome in store.outcomes().values())
 
 
 def test_missing_data_are_skipped_and_attempted_again(plan: Callable[..., Plan], tmp_path: Path, data_folder: Path) -> None:

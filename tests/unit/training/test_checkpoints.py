@@ -1,5 +1,6 @@
 """Checkpoints and resuming, learning rate schedules, and hooks and errors of the training loop."""
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors import safe_open
+from safetensors.numpy import save, save_file
 
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import ModelError, SettingsError, SightUnseenError
@@ -15,7 +17,7 @@ from sightunseen.methods.cvc.cvc import CVC
 from sightunseen.selection.evaluation import evaluate
 from sightunseen.selection.search import Measurements
 from sightunseen.training import Hook, Optimisation, Training, TrainingInterrupted
-from sightunseen.training.checkpoints import Checkpoints
+from sightunseen.training.checkpoints import UNSEALED, Checkpoints, sealed
 
 pytestmark = pytest.mark.slow
 
@@ -183,6 +185,126 @@ def test_file_that_is_not_a_checkpoint_raises(
     save_file({"0.value": np.zeros(3)}, tmp_path / "training.safetensors", metadata)
     with pytest.raises(ModelError, match=r"training\.safetensors"):
         fit(small_world, [Checkpoints(tmp_path, "a run")])
+
+
+@pytest.fixture(scope="module")
+def checkpoint(small_world: ZeroShotDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoint of a training after 200 of 350 steps."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    with pytest.raises(TrainingInterrupted):
+        fit(small_world, [Checkpoints(folder, "a run", seconds=1e9, stop_asked=Stop(2))])
+    return folder / "training.safetensors"
+
+
+@pytest.mark.parametrize("share", np.linspace(0, 0.999, 15).round(3).tolist())
+def test_flipped_bit_raises(share: float, checkpoint: Path, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    content = bytearray(checkpoint.read_bytes())
+    position = int(share * len(content))
+    content[position] ^= 1 << position % 8
+    (tmp_path / "training.safetensors").write_bytes(content)
+    with pytest.raises(ModelError, match=r"training\.safetensors is damaged.* Delete .* and start again"):
+        fit(small_world, [Checkpoints(tmp_path, "a run")])
+
+
+def test_flipped_bit_of_the_header_raises(checkpoint: Path, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    content = checkpoint.read_bytes()
+    for word in (b'"seal"', b'"progress"', b"F32", b"0.value", content[content.index(b'"seal":"') + 8 :][:32]):
+        damaged = content.replace(word, word[:-1] + bytes([word[-1] ^ 1]), 1)
+        (tmp_path / "training.safetensors").write_bytes(damaged)
+        with pytest.raises(ModelError, match="is damaged"):
+            fit(small_world, [Checkpoints(tmp_path, "a run")])
+
+
+Arrays = dict[str, Any]
+
+
+def rewrite(source: Path, target: Path, change: Callable[[Arrays, dict[str, Any]], Any]) -> None:
+    """Write a changed checkpoint with a valid seal."""
+    with safe_open(source, framework="numpy") as file:
+        arrays, progress = {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["progress"])
+    change(arrays, progress)
+    target.write_bytes(sealed(save(arrays, {"progress": json.dumps(progress), "seal": UNSEALED})))
+
+
+def test_rewritten_checkpoint_is_resumed(checkpoint: Path, whole: CVC, small_world: ZeroShotDataset, tmp_path: Path) -> None:
+    rewrite(checkpoint, tmp_path / checkpoint.name, lambda arrays, progress: None)
+    assert_same_run(fit(small_world, [Checkpoints(tmp_path, "a run")]), whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays, _: arrays.pop("0.value"), "it has no tensor 0.value"),
+        (lambda arrays, _: arrays.pop("1.exp_avg"), "it has no tensor 1.exp_avg"),
+        (lambda arrays, _: arrays.update({"9.value": np.zeros(1)}), "an unknown tensor 9.value"),
+        (lambda arrays, _: arrays.update({"0.value": arrays["0.value"][:-1].copy()}), "0.value has type .* and shape"),
+        (lambda arrays, _: arrays.update({"0.value": arrays["0.value"].astype("f8")}), "0.value has type torch.float64"),
+        (lambda arrays, _: arrays.update({"0.exp_avg_sq": np.zeros(3, "f4")}), "0.exp_avg_sq has type"),
+        (lambda arrays, _: arrays.update({"0.step": np.array(1e9, "f4")}), "0.step does not fit 200 steps"),
+        (lambda arrays, _: arrays["0.value"].fill(np.nan), "0.value has values that are not finite"),
+        (lambda _, progress: progress.update(steps_done=351), "351 steps do not fit a training of 350 steps"),
+        (lambda _, progress: progress.update(steps_done=-1), "-1 steps do not fit"),
+        (lambda _, progress: progress.update(steps_done="200"), "steps_done: Input should be a valid integer"),
+        (lambda _, progress: progress.update(steps_done=10**400), "steps do not fit|valid integer"),
+        (lambda _, progress: progress.update(losses=[]), "steps do not fit"),
+        (lambda _, progress: progress.update(losses=[[200, 1.0], [100, 1.0]]), "steps do not fit"),
+        (
+            lambda _, progress: progress.update(losses=[[100, 1.0], [200, math.nan]]),
+            "losses.1.1: Input should be a finite number",
+        ),
+        (lambda _, progress: progress.update(losses=[[200]]), "losses.0"),
+        (lambda _, progress: progress["curve"][0].update(T1=math.inf), "not JSON compliant"),
+        (lambda _, progress: progress.update(curve={}), "curve: Input should be a valid array"),
+        (lambda _, progress: progress.update(notes=[{"round": 1}]), "its notes do not fit"),
+        (lambda _, progress: progress.update(notes=None), "notes: Input should be a valid array"),
+        (lambda _, progress: progress.pop("identity"), "identity: Field required"),
+        (lambda _, progress: progress.update(mood="good"), "mood"),
+    ],
+)
+def test_sealed_checkpoint_of_other_content_raises(
+    change: Callable[[Arrays, dict[str, Any]], Any],
+    message: str,
+    checkpoint: Path,
+    small_world: ZeroShotDataset,
+    tmp_path: Path,
+) -> None:
+    rewrite(checkpoint, tmp_path / checkpoint.name, change)
+    with pytest.raises(ModelError, match=rf"training\.safetensors is damaged: .*({message}).* Delete .* and start again"):
+        fit(small_world, [Checkpoints(tmp_path, "a run")])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays, _: arrays.pop("memory.pool_rows"),
+        lambda arrays, _: arrays.update({"memory.round_loss": np.zeros(2)}),
+        lambda arrays, _: arrays.update({"memory.pool_labels": arrays["memory.pool_labels"].astype("i4")}),
+        lambda _, progress: progress["notes"].pop(),
+        lambda _, progress: progress["notes"][0].pop("loss"),
+        lambda _, progress: progress["notes"][0].update(pool="many"),
+    ],
+)
+def test_sealed_checkpoint_of_another_round_raises(
+    change: Callable[[Arrays, dict[str, Any]], Any], adapt: Callable[..., CVC], tmp_path: Path
+) -> None:
+    with pytest.raises(TrainingInterrupted):
+        adapt(Checkpoints(tmp_path, "a run", stop_asked=Stop(3)))
+    (path,) = tmp_path.iterdir()
+    rewrite(path, path, change)
+    with pytest.raises(ModelError, match="is damaged"):
+        adapt(Checkpoints(tmp_path, "a run"))
+
+
+class Inspector(Hook):
+    """Refuse every checkpoint."""
+
+    def on_resume(self, training: Training) -> None:
+        raise ModelError(f"{len(training.curve)} measurements after {training.steps_done} steps")
+
+
+def test_hooks_can_refuse_a_checkpoint(checkpoint: Path, small_world: ZeroShotDataset) -> None:
+    with pytest.raises(ModelError, match=r"is damaged: 2 measurements after 200 steps\. Delete"):
+        fit(small_world, [Inspector(), Checkpoints(checkpoint.parent, "a run")])
 
 
 # -- learning rate schedules -------------------------------------------------------------------------------------------
