@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import uvicorn
 from PIL import Image
 
 from sightunseen.core.calibration import Calibration
@@ -19,6 +18,7 @@ from sightunseen.core.class_table import ClassTable
 from sightunseen.features.backbones import CallableBackbone
 from sightunseen.methods import ESZSL, Foresight
 from sightunseen.serve.app import create_app
+from sightunseen.serve.server import Server
 
 pytestmark = pytest.mark.browser
 
@@ -120,8 +120,7 @@ def open_page(browser: Any) -> Iterator[Open]:
 
     def open_page(made: Callable[[], tuple[Any, Any]], width: int = 1280, theme: str = "light", **arguments: Any) -> Opened:
         listening = socket.create_server(("127.0.0.1", 0))
-        app = create_app(*made(), **arguments)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1))
+        server = Server(create_app(*made(), **arguments))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme)
@@ -334,6 +333,26 @@ def test_missing_token_is_an_error(open_page: Open) -> None:
     page.wait_for_selector("#message.wrong")
     assert "token" in page.inner_text("#message")
     page.fill("#token", "sesame")
+    page.click("text=Add this class")
+    page.wait_for_selector("#added-list li")
+
+
+def test_token_for_everything_is_asked_for_first(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_attributes, token="sesame", token_for="everything")
+    page = opened.page
+    assert "needs a token" in page.inner_text("#message")
+    page.fill("#token", "wrong")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#message.wrong")
+    assert page.inner_text("#subtitle") == "…"
+    page.fill("#token", "sesame")
+    page.keyboard.press("Tab")
+    page.get_by_text("9 classes").wait_for()
+    assert page.inner_text("#message") == ""
+    page.set_input_files("#files", photo(tmp_path, 0))
+    opened.becomes("red")
+    page.fill("#name", "yellow")
+    opened.slide("yellowness", 1.0)
     page.click("text=Add this class")
     page.wait_for_selector("#added-list li")
 

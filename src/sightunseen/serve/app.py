@@ -1,38 +1,44 @@
 """The web application of a model: HTTP API and page."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response, Security
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from sightunseen._version import __version__
-from sightunseen.core.errors import SightUnseenError
+from sightunseen.core.documents import quoted
 from sightunseen.features.backbones import Backbone
 from sightunseen.methods import ZeroShotClassifier
+from sightunseen.serve.access_log import AccessLog
+from sightunseen.serve.admission import Admission
 from sightunseen.serve.endpoints import Endpoints
-from sightunseen.serve.limits import LIMITS, Limits, RequestError
-from sightunseen.serve.middleware import LimitsMiddleware
+from sightunseen.serve.exchange import Observers
+from sightunseen.serve.limits import LIMITS, Limits
+from sightunseen.serve.metrics import Metrics
+from sightunseen.serve.middleware import Access, RequestMiddleware
+from sightunseen.serve.openapi import errors, image_body, json_body
 from sightunseen.serve.schemas import (
     ClassChange,
     ClassList,
     ExampleChange,
     ExampleOptions,
+    Health,
     NewClass,
     NewExamples,
     Options,
     PredictRequest,
     PredictResponse,
-    schema_of,
+    Probe,
 )
 
-MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+PAGE_MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
 
 def create_app(
@@ -42,6 +48,9 @@ def create_app(
     limits: Limits = LIMITS,
     folder: Path | None = None,
     hosts: Collection[str] | None = None,
+    token_for: str = "changes",
+    metrics: bool = True,
+    access_log: AccessLog | None = None,
 ) -> FastAPI:
     """Create the web application of a fitted model.
 
@@ -52,13 +61,20 @@ def create_app(
     backbone : Backbone, optional
         Network that extracts the model's features from photos. Without it the service accepts only features.
     token : str, optional
-        Token that requests that change the model must send as ``Authorization: Bearer TOKEN``. Default: no authentication.
+        Token that requests must send as ``Authorization: Bearer TOKEN``. Default: no authentication.
     limits : Limits, optional
         Limits on requests.
     folder : Path, optional
-        Model folder to save changes to. Default: changes are lost when the server stops.
+        Model folder to save changes to; it must contain the model. Default: changes are lost when the server stops.
     hosts : collection of str, optional
         Accepted host names of requests. Default: any.
+    token_for : {"changes", "everything"}, default="changes"
+        Which requests need the token: those that change the model, or all but the page and ``/health/live`` and
+        ``/health/ready``.
+    metrics : bool, default=True
+        Whether ``GET /metrics`` returns metrics.
+    access_log : AccessLog, optional
+        Log of requests. Default: none.
 
     Returns
     -------
@@ -70,31 +86,96 @@ def create_app(
     SettingsError
         If the backbone has another number of features than the model.
     """
-    endpoints = Endpoints(model, backbone, token, limits, folder)
+    measured, admission = Metrics(), Admission(limits)
+    observers: Observers = (measured,) if access_log is None else (measured, access_log)
+    endpoints = Endpoints(model, backbone, limits, folder, token is not None, measured)
+    endpoints.stopping = lambda: admission.stopping
+    measured.gauge("buffered_bytes", "Bytes of request bodies in memory.", lambda: admission.buffered)
+    measured.gauge("requests_processed", "Requests that are being processed.", lambda: admission.processed)
     # FastAPI's documentation pages load scripts from a CDN; the API is described at /openapi.json.
-    app = FastAPI(title="sightunseen", version=__version__, docs_url=None, redoc_url=None, lifespan=endpoints.lifespan)
-    app.add_middleware(LimitsMiddleware, limits=limits, hosts=hosts)
-    for kind in (RequestError, SightUnseenError, HTTPException, RequestValidationError, Exception):
+    app = FastAPI(
+        title="sightunseen",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=endpoints.lifespan,
+    )
+    app.state.admission, app.state.metrics, app.state.observers = admission, measured, observers
+    for kind in (HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _error)
-    for file in files("sightunseen.serve").joinpath("page").iterdir():
-        address = "/" if file.name == "index.html" else f"/{file.name}"
+    page = {"/" if file.name == "index.html" else f"/{file.name}": file for file in _page_files()}
+    for address, file in page.items():
         app.add_api_route(address, _page(file), include_in_schema=False)
-    post: Any = {"methods": ["POST"], "responses": {422: {"description": "error message as 'error'"}}}
-    predict_body = _body({"multipart/form-data": _form(Options), "application/json": schema_of(PredictRequest)})
-    example_body = _body({"multipart/form-data": _form(ExampleOptions), "application/json": schema_of(NewExamples)})
-    class_body = _body({"application/json": schema_of(NewClass)})
-    app.add_api_route("/health", endpoints.health, response_model=dict[str, Any])
-    app.add_api_route("/classes", endpoints.classes, response_model=ClassList)
-    app.add_api_route("/predict", endpoints.predict, response_model=PredictResponse, openapi_extra=predict_body, **post)
-    app.add_api_route("/classes", endpoints.add, response_model=ClassChange, status_code=201, openapi_extra=class_body, **post)
-    created: Any = {"status_code": 201, "openapi_extra": example_body, **post}
-    app.add_api_route("/examples", endpoints.add_examples, response_model=ExampleChange, **created)
-    app.add_api_route("/classes/{name:path}", endpoints.remove, response_model=ClassChange, methods=["DELETE"])
+    open_paths = frozenset((*page, "/health/live", "/health/ready"))
+    access = Access(hosts, token, token_for == "everything", open_paths)
+    app.add_middleware(RequestMiddleware, access=access, admission=admission, observers=observers)
+    _add_api(app, endpoints, access, metrics)
     return app
 
 
+def _add_api(app: FastAPI, endpoints: Endpoints, access: Access, metrics: bool) -> None:
+    service = endpoints.service
+    reading: Any = _token(access, access.everything)
+    changing: Any = _token(access, True)
+    predict_body = image_body(Options, PredictRequest, service.model, endpoints.limits)
+    example_body = image_body(ExampleOptions, NewExamples, service.model, endpoints.limits)
+    app.add_api_route("/health", endpoints.health, response_model=Health, responses=errors(), **reading)
+    app.add_api_route("/health/live", endpoints.live, response_model=Probe, responses=errors())
+    app.add_api_route("/health/ready", endpoints.ready, response_model=Probe, responses=errors(503))
+    if metrics:
+        app.add_api_route("/metrics", endpoints.measured, response_class=PlainTextResponse, responses=errors(), **reading)
+    app.add_api_route("/classes", endpoints.classes, response_model=ClassList, responses=errors(422), **reading)
+    app.add_api_route(
+        "/predict",
+        endpoints.predict,
+        methods=["POST"],
+        response_model=PredictResponse,
+        openapi_extra=predict_body,
+        responses=errors(403, 409, 415, 422, 503),
+        **reading,
+    )
+    app.add_api_route(
+        "/classes",
+        endpoints.add,
+        methods=["POST"],
+        status_code=201,
+        response_model=ClassChange,
+        openapi_extra=json_body(NewClass, service.model),
+        responses=errors(403, 409, 415, 422, 503),
+        **changing,
+    )
+    app.add_api_route(
+        "/examples",
+        endpoints.add_examples,
+        methods=["POST"],
+        status_code=201,
+        response_model=ExampleChange,
+        openapi_extra=example_body,
+        responses=errors(403, 404, 409, 415, 422, 503),
+        **changing,
+    )
+    app.add_api_route(
+        "/classes/{name:path}",
+        endpoints.remove,
+        methods=["DELETE"],
+        response_model=ClassChange,
+        responses=errors(403, 404, 409, 422, 503),
+        **changing,
+    )
+
+
+def _token(access: Access, needed: bool) -> dict[str, Sequence[Any]]:
+    """Declare the token in the schema; the middleware checks it, before it receives the body."""
+    return {"dependencies": [Security(HTTPBearer(auto_error=False))]} if needed and access.token is not None else {}
+
+
+def _page_files() -> list[Traversable]:
+    return list(files("sightunseen.serve").joinpath("page").iterdir())
+
+
 def _page(file: Traversable) -> Callable[[], Awaitable[Response]]:
-    content, media = file.read_bytes(), MEDIA[Path(file.name).suffix]
+    content, media = file.read_bytes(), PAGE_MEDIA[Path(file.name).suffix]
 
     async def page() -> Response:
         return Response(content, media_type=media)
@@ -103,32 +184,8 @@ def _page(file: Traversable) -> Callable[[], Awaitable[Response]]:
 
 
 async def _error(_: Request, error: Exception) -> JSONResponse:
-    """Answer every error with ``{"error": reason}``; details of internal errors are only in the log of the server."""
-    headers: Any = getattr(error, "headers", None)
-    if isinstance(error, RequestError):
-        status, reason = error.status, error.reason
-    elif isinstance(error, HTTPException):
-        status, reason = error.status_code, str(error.detail)
-    elif isinstance(error, RequestValidationError):
-        status, reason = 422, str(error.errors()[0]["msg"])
-    elif isinstance(error, SightUnseenError):
-        status, reason = 422, str(error)[:2000]
-    else:
-        status, reason = 500, "internal error of the server, not of the request. See the log of the server."
-    return JSONResponse({"error": reason}, status, headers)
-
-
-def _body(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """OpenAPI description of a request body, by media type."""
-    content = {media: {"schema": schema} for media, schema in kinds.items()}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-def _form(kind: type[BaseModel]) -> dict[str, Any]:
-    schema = schema_of(kind)
-    photo = {"type": "string", "format": "binary", "description": "photo (may be repeated)"}
-    return {
-        **schema,
-        "properties": {"photo": photo, **schema["properties"]},
-        "required": ["photo", *schema.get("required", [])],
-    }
+    """Answer errors of the framework as ``{"error": reason}``; all others are answered by the middleware."""
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": quoted(error.detail, 500)}, error.status_code, error.headers)
+    assert isinstance(error, RequestValidationError)
+    return JSONResponse({"error": quoted(error.errors()[0]["msg"], 500)}, 422)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -13,7 +14,7 @@ from sightunseen.core.arrays import Floats
 from sightunseen.core.errors import PhotoError
 from sightunseen.data.photo_files import read_photo
 from sightunseen.features.backbones import Backbone
-from sightunseen.serve.limits import Limits, RequestError
+from sightunseen.serve.limits import Limits, RequestError, busy
 
 READERS = 2  # photos decoded at the same time; bounds the memory of decoded pixels
 
@@ -29,6 +30,8 @@ class BackboneBatcher:
         Network that extracts features.
     limits : Limits
         Limits on waiting photos, pixels and batch size.
+    batched : callable, optional
+        Called with the size of each batch.
 
     Attributes
     ----------
@@ -36,14 +39,20 @@ class BackboneBatcher:
         Photos that are being processed. Only the thread of the event loop changes it.
     """
 
-    def __init__(self, backbone: Backbone, limits: Limits) -> None:
+    def __init__(self, backbone: Backbone, limits: Limits, batched: Callable[[int], None] = lambda size: None) -> None:
         self.backbone = backbone
         self.limits = limits
         self.waiting = 0
+        self._batched = batched
         self._readers = ThreadPoolExecutor(READERS, "photos")
         self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
         self._worker = Thread(target=self._work, name="backbone", daemon=True)
         self._worker.start()
+
+    def check(self) -> None:
+        """Check that the worker thread runs; raises ``RequestError`` (503) if it has died."""
+        if not self._worker.is_alive():
+            raise RequestError(503, "the thread of the backbone has died. Restart the server.", cause="not ready")
 
     async def features_of(self, photos: list[tuple[str, bytes]]) -> Floats:
         """Extract the features of photos.
@@ -61,10 +70,11 @@ class BackboneBatcher:
         Raises
         ------
         RequestError
-            If too many photos are waiting (429), or a photo cannot be read (422).
+            If too many photos are waiting (429), a photo cannot be read (422), or the worker has died (503).
         """
+        self.check()
         if self.waiting + len(photos) > self.limits.waiting:
-            raise RequestError(429, f"{self.waiting} photos are already waiting. Try again later.", {"Retry-After": "1"})
+            raise busy(f"{self.waiting} photos are already waiting.", "photos")
         self.waiting += len(photos)
         try:
             return np.stack(await asyncio.gather(*(self._features(name, content) for name, content in photos)))
@@ -118,8 +128,11 @@ class BackboneBatcher:
             self._run_backbone(wanted)
 
     def _run_backbone(self, batch: list[Waiting]) -> None:
+        self._batched(len(batch))
         try:
             rows = self.backbone([prepared for prepared, _ in batch])
+            if len(rows) != len(batch):
+                raise RuntimeError(f"the backbone returned {len(rows)} rows for {len(batch)} photos")
         except Exception as error:
             if len(batch) == 1:
                 batch[0][1].set_exception(error)

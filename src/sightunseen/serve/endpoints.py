@@ -1,7 +1,6 @@
 """Endpoints of the HTTP API."""
 
 import asyncio
-import hmac
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -9,7 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel
 
 from sightunseen._version import __version__
 from sightunseen.core.arrays import Floats
@@ -17,34 +17,31 @@ from sightunseen.core.errors import SettingsError
 from sightunseen.features.backbones import Backbone
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.serve.batches import BackboneBatcher
-from sightunseen.serve.image_answers import attribute_ranges
 from sightunseen.serve.limits import Limits, RequestError
-from sightunseen.serve.schemas import (
-    ClassChange,
-    ClassList,
-    ExampleChange,
-    ExampleOptions,
-    KnownClass,
-    NewClass,
-    NewExamples,
-    Options,
-    PredictRequest,
-    PredictResponse,
-    read_json,
-    read_photos,
-)
-from sightunseen.serve.service import ModelService, labels_of
+from sightunseen.serve.metrics import MEDIA, Metrics
+from sightunseen.serve.reading import read_json, read_photos
+from sightunseen.serve.schemas import ExampleOptions, Health, NewClass, NewExamples, Options, PredictRequest, Probe
+from sightunseen.serve.service import ModelService
+
+PARSERS = 2  # large JSON bodies parsed at the same time; bounds their memory
+JSON = "application/json"
+NUMBER_BYTES = 32  # of a number in JSON, with spaces
+OPTION_BYTES = 1 << 20  # of all that is not features: names, descriptions, attributes
 
 Result = TypeVar("Result")
 
 
 class Endpoints:
-    """Endpoints of a model. One thread predicts and changes the model; another runs the backbone.
+    """Endpoints of a model. One thread predicts, one changes the model, and one runs the backbone.
 
     Parameters
     ----------
-    model, backbone, token, limits, folder
+    model, backbone, limits, folder
         See :func:`sightunseen.serve.app.create_app`.
+    guarded : bool
+        Whether changes need a token.
+    metrics : Metrics
+        Metrics to update.
 
     Raises
     ------
@@ -53,105 +50,129 @@ class Endpoints:
     """
 
     def __init__(
-        self, model: ZeroShotClassifier, backbone: Backbone | None, token: str | None, limits: Limits, folder: Path | None
+        self,
+        model: ZeroShotClassifier,
+        backbone: Backbone | None,
+        limits: Limits,
+        folder: Path | None,
+        guarded: bool,
+        metrics: Metrics,
     ) -> None:
         if backbone is not None and backbone.size != model.n_features_in_:
             raise SettingsError(
                 f"the backbone {backbone.name} has {backbone.size} features; the model expects {model.n_features_in_}."
             )
-        self.service = ModelService(model, limits, folder)
+        self.service = ModelService(model, limits, folder, photos=backbone is not None, guarded=guarded)
         self.backbone = backbone
-        self.token = token
         self.limits = limits
-        self._thread: ThreadPoolExecutor | None = None
+        self.metrics = metrics
+        self.stopping: Callable[[], bool] = lambda: False
+        self._json_bytes = OPTION_BYTES + limits.images * int(model.n_features_in_) * NUMBER_BYTES
+        self._threads: dict[str, ThreadPoolExecutor] = {}
         self._batcher: BackboneBatcher | None = None
+        metrics.gauge("photos_waiting", "Photos that wait for the backbone.", lambda: self.waiting)
+        metrics.gauge("classes", "Classes of the model.", lambda: len(self.service.model.classes_))
+
+    @property
+    def waiting(self) -> int:
+        """Number of photos that wait for the backbone."""
+        return 0 if self._batcher is None else self._batcher.waiting
 
     @asynccontextmanager
     async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         """Start the threads with the application and stop them with it."""
-        self._thread = ThreadPoolExecutor(1, "model")
-        self._batcher = None if self.backbone is None else BackboneBatcher(self.backbone, self.limits)
+        self._threads = {
+            "predict": ThreadPoolExecutor(1, "predict"),
+            "change": ThreadPoolExecutor(1, "change"),
+            "parse": ThreadPoolExecutor(PARSERS, "parse"),
+        }
+        if self.backbone is not None:
+            self._batcher = BackboneBatcher(self.backbone, self.limits, self.metrics.batched)
         try:
             yield
         finally:
+            threads, self._threads = self._threads, {}
             if self._batcher is not None:
                 await asyncio.to_thread(self._batcher.close)
-            self._thread.shutdown(cancel_futures=True)
+            for thread in threads.values():
+                await asyncio.to_thread(thread.shutdown, cancel_futures=True)
 
-    async def health(self) -> dict[str, Any]:
+    async def health(self) -> Health:
         """Describe the service: version, method, backbone, and numbers of features, classes and waiting photos."""
-        return {
-            "status": "ok",
-            "version": __version__,
-            "method": type(self.service.model).__name__,
-            "backbone": None if self.backbone is None else self.backbone.name,
-            "features": int(self.service.model.n_features_in_),
-            "classes": len(self.service.model.classes_),
-            "waiting": 0 if self._batcher is None else self._batcher.waiting,
-        }
-
-    async def classes(self, vectors: bool = False) -> ClassList:
-        """List the classes, the attributes, and optionally the class vectors."""
-        model, added = self.service.model, self.service.added
-        seen, labels = set(model.seen_classes_.tolist()), labels_of(model)
-        examples = model.example_counts
-        rows = model.table_.vectors_of(list(labels.values())).tolist() if vectors else [None] * len(labels)
-        return ClassList(
-            semantics=model.table_.use,
-            attributes=attribute_ranges(model.table_),
-            classes=[
-                KnownClass(name=name, seen=label in seen, added=name in added, examples=examples.get(label, 0), vector=row)
-                for (name, label), row in zip(labels.items(), rows, strict=True)
-            ],
-            photos=self.backbone is not None,
-            guarded=self.token is not None,
-            takes_examples=model.takes_examples,
+        return Health(
+            version=__version__,
+            method=type(self.service.model).__name__,
+            backbone=None if self.backbone is None else self.backbone.name,
+            features=int(self.service.model.n_features_in_),
+            classes=len(self.service.model.classes_),
+            waiting=self.waiting,
         )
 
-    async def predict(self, request: Request) -> PredictResponse:
+    async def live(self) -> Probe:
+        """Tell that the server answers requests."""
+        return Probe()
+
+    async def ready(self) -> Probe:
+        """Tell whether the server can predict; 503 while it starts or stops, or if the thread of the backbone has died."""
+        if not self._threads or self.stopping():
+            raise RequestError(503, "the server is starting or stopping.", {"Retry-After": "1"}, "not ready")
+        if self._batcher is not None:
+            self._batcher.check()
+        return Probe()
+
+    async def measured(self) -> Response:
+        """Metrics in the text format of Prometheus."""
+        return Response(self.metrics.text(), media_type=MEDIA)
+
+    async def classes(self, vectors: bool = False) -> Response:
+        """List the classes, the attributes, and optionally the class vectors."""
+        return Response(await self._in("predict", self.service.class_list, vectors), media_type=JSON)
+
+    async def predict(self, request: Request) -> Response:
         """Predict the classes of photos (multipart form) or of images given as features (JSON)."""
         features, names, options = await self._images(request, Options, PredictRequest)
-        return await self._in_thread(self.service.predict, features, names, options)
+        return await self._answer("predict", self.service.predict, features, names, options)
 
-    async def add(self, request: Request) -> ClassChange:
+    async def add(self, request: Request) -> Response:
         """Add a class by a description or attributes; attributes that are not given have their mean value."""
-        self._check_token(request)
-        return await self._in_thread(self.service.add, await read_json(request, NewClass))
+        new = await read_json(request, NewClass, self._threads["parse"], OPTION_BYTES)
+        return await self._changed("add class", 201, self.service.add, new)
 
-    async def add_examples(self, request: Request) -> ExampleChange:
+    async def add_examples(self, request: Request) -> Response:
         """Add photos (multipart form) or images given as features (JSON) as examples of a class."""
-        self._check_token(request)
         features, _, options = await self._images(request, ExampleOptions, NewExamples)
-        return await self._in_thread(self.service.add_examples, options.name, features)
+        return await self._changed("add examples", 201, self.service.add_examples, options.name, features)
 
-    async def remove(self, name: str, request: Request) -> ClassChange:
+    async def remove(self, name: str) -> Response:
         """Remove an unseen class."""
-        self._check_token(request)
-        return await self._in_thread(self.service.remove, name)
+        return await self._changed("remove class", 200, self.service.remove, name)
 
     async def _images(self, request: Request, form: type[Any], body: type[Any]) -> tuple[Floats, list[str], Any]:
         """Read images and options; return features (n, d), names, and options of the schema ``form`` or ``body``."""
-        if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-            options = await read_json(request, body)
+        if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+            options = await read_json(request, body, self._threads["parse"], self._json_bytes)
             features = self._checked(options.features)
+            request.state.images = len(features)
             return features, [str(number) for number in range(len(features))], options
         if self._batcher is None:
             raise RequestError(422, "the backbone of this model is unknown. Send features instead of photos.")
         photos, options = await read_photos(request, self.limits, form)
+        request.state.images = len(photos)
         return await self._batcher.features_of(photos), [name for name, _ in photos], options
 
-    async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """Run a function in the thread of the model, after earlier calls."""
-        assert self._thread is not None, "the application has not been started"
-        return await asyncio.wrap_future(self._thread.submit(work, *arguments))
+    async def _changed(self, change: str, status: int, work: Callable[..., BaseModel], *arguments: Any) -> Response:
+        response = await self._answer("change", work, *arguments)
+        response.status_code = status
+        self.metrics.changed(change)
+        return response
 
-    def _check_token(self, request: Request) -> None:
-        if self.token is None:
-            return
-        shown = request.headers.get("authorization", "")
-        if not hmac.compare_digest(shown.encode(), f"Bearer {self.token}".encode()):
-            reason = "changing the model needs the token. Send the header Authorization: Bearer TOKEN."
-            raise RequestError(401, reason, {"WWW-Authenticate": "Bearer"})
+    async def _answer(self, thread: str, work: Callable[..., BaseModel], *arguments: Any) -> Response:
+        """Run a function in a thread and encode its result there, because a large one takes long."""
+        return Response(await self._in(thread, lambda: work(*arguments).model_dump_json()), media_type=JSON)
+
+    async def _in(self, thread: str, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Run a function in a thread, after earlier calls."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads[thread], work, *arguments)
 
     def _checked(self, rows: list[list[float]]) -> Floats:
         """Convert rows to an array of shape (n, d); reject a wrong number of rows or features."""
@@ -161,8 +182,8 @@ class Endpoints:
         wrong = next((k for k, row in enumerate(rows) if len(row) != needed), None)
         if wrong is not None:
             raise RequestError(422, f"features: image {wrong} has {len(rows[wrong])} features; the model expects {needed}.")
-        with np.errstate(over="ignore"):
-            features = np.array(rows, dtype=np.float64).astype(np.float32)
-        if not np.isfinite(features).all():
-            raise RequestError(422, "features: a number is too large for single precision.")
-        return features
+        features = np.array(rows, dtype=np.float64)
+        if np.abs(features).max() > self.limits.feature_magnitude:
+            most = f"{self.limits.feature_magnitude:g}"
+            raise RequestError(422, f"features: a number is too large for single precision; expected at most {most}.")
+        return features.astype(np.float32)

@@ -1,17 +1,14 @@
-"""Schemas of requests and responses, and functions that read requests."""
+"""Schemas of requests and responses."""
 
-import json
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, FiniteFloat, ValidationError
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
-from starlette.requests import Request
+from pydantic import BaseModel, ConfigDict, FailFast, Field, FiniteFloat
 
-from sightunseen.serve.limits import Limits, RequestError
+from sightunseen.core.limits import LABEL_LENGTH
+from sightunseen.serve.limits import CANDIDATES, DESCRIBED, DESCRIPTION_LENGTH, NAME_LENGTH, TOP
 
-Schema = TypeVar("Schema", bound=BaseModel)
 Row = Annotated[list[FiniteFloat], FailFast()]
+Label = Annotated[str, Field(min_length=1, max_length=LABEL_LENGTH)]
 
 
 class RequestSchema(BaseModel):
@@ -23,28 +20,30 @@ class RequestSchema(BaseModel):
 class NewClass(RequestSchema):
     """A new class, described by a sentence (models trained on text) or by attributes."""
 
-    name: str
-    description: str | None = None
-    attributes: dict[str, FiniteFloat] | None = None
+    name: str = Field(min_length=1, max_length=NAME_LENGTH, json_schema_extra={"pattern": r"^\S(.*\S)?$"})
+    description: str | None = Field(None, min_length=1, max_length=DESCRIPTION_LENGTH)
+    attributes: dict[Label, FiniteFloat] | None = Field(None, max_length=CANDIDATES)
 
 
 class Options(RequestSchema):
     """Options of a prediction."""
 
-    candidates: Literal["all", "seen", "unseen"] | list[str] = Field(
+    candidates: Literal["all", "seen", "unseen"] | Annotated[list[Label], Field(min_length=1, max_length=CANDIDATES)] = Field(
         "all", description="candidate classes: a group, or a list of names"
     )
-    top: int = Field(5, ge=1, description="number of classes per image")
+    top: int = Field(5, ge=1, le=TOP, description="number of classes per image")
     reasons: bool = Field(True, description="return the attributes that contribute most to the best class")
     none: bool = Field(True, description="apply open-set rejection: 'none of these' below the rejection threshold")
-    also: list[NewClass] = Field([], description="temporary classes that are candidates in this request only")
+    also: list[NewClass] = Field(
+        [], max_length=DESCRIBED, description="temporary classes that are candidates in this request only"
+    )
     with_features: bool = Field(False, description="return the features of the images, for further requests")
 
 
 class ExampleOptions(RequestSchema):
     """The class of examples."""
 
-    name: str = Field(description="class that the images belong to: a class of the model, seen or unseen")
+    name: Label = Field(description="class that the images belong to: a class of the model, seen or unseen")
 
 
 class NewExamples(ExampleOptions):
@@ -150,113 +149,25 @@ class ExampleChange(BaseModel):
     examples: int
 
 
-async def read_json(request: Request, kind: type[Schema]) -> Schema:
-    """Read and validate a JSON request body.
+class Health(BaseModel):
+    """Description of a running service."""
 
-    Parameters
-    ----------
-    request : Request
-        The request.
-    kind : type of BaseModel
-        Expected schema.
-
-    Returns
-    -------
-    BaseModel
-        The body, an instance of ``kind``.
-
-    Raises
-    ------
-    RequestError
-        If the body is not JSON (400, 415), or does not match the schema (422).
-    """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise RequestError(415, "the body must be JSON. Send it with the header Content-Type: application/json.")
-    content = await request.body()
-    try:
-        return await run_in_threadpool(kind.model_validate_json, content)
-    except ValidationError as error:
-        raise _request_error(error) from error
+    status: Literal["ok"] = "ok"
+    version: str
+    method: str
+    backbone: str | None
+    features: int
+    classes: int
+    waiting: int
 
 
-async def read_photos(request: Request, limits: Limits, kind: type[Schema]) -> tuple[list[tuple[str, bytes]], Schema]:
-    """Read the photos and options of a multipart form.
+class Probe(BaseModel):
+    """Liveness or readiness of a service."""
 
-    Parameters
-    ----------
-    request : Request
-        The request.
-    limits : Limits
-        Limits on the number of photos.
-    kind : type of BaseModel
-        Expected schema of the other fields.
-
-    Returns
-    -------
-    photos : list of (str, bytes)
-        Names and contents of the photos.
-    options : BaseModel
-        The other fields, an instance of ``kind``.
-
-    Raises
-    ------
-    RequestError
-        If there is no photo, or an option is not valid.
-    """
-    async with request.form(max_files=limits.photos, max_fields=len(kind.model_fields)) as form:
-        files = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
-        photos = [(_shown(one.filename), await one.read()) for one in files]
-        texts = {name: text for name, text in form.items() if isinstance(text, str)}
-        given = {name: text if _is_text(kind, name) else _value(text) for name, text in texts.items()}
-    if not photos:
-        raise RequestError(422, "there is no photo in the form. Send a file, as in curl -F photo=@bird.jpg")
-    try:
-        return photos, kind.model_validate(given)
-    except ValidationError as error:
-        raise _request_error(error) from error
+    status: Literal["ok"] = "ok"
 
 
-def schema_of(kind: type[BaseModel]) -> dict[str, Any]:
-    """Build the JSON schema of a model without references.
+class ErrorResponse(BaseModel):
+    """An error: what was found, what was expected, and what to do."""
 
-    Parameters
-    ----------
-    kind : type of BaseModel
-        Request schema.
-
-    Returns
-    -------
-    dict
-        JSON schema.
-    """
-    schema = kind.model_json_schema()
-    parts = schema.pop("$defs", {})
-    text = json.dumps(schema)
-    for name, part in parts.items():
-        text = text.replace(json.dumps({"$ref": f"#/$defs/{name}"}), json.dumps(part))
-    return dict(json.loads(text))
-
-
-def _shown(name: str | None) -> str:
-    """Name of an uploaded file without folders; it is only shown, never opened."""
-    return (name or "photo").replace("\\", "/").rsplit("/", 1)[-1][-200:] or "photo"
-
-
-def _is_text(kind: type[BaseModel], name: str) -> bool:
-    return name in kind.model_fields and kind.model_fields[name].annotation is str
-
-
-def _value(text: str) -> Any:
-    """Parse a form field as JSON, such as ``5``, ``true`` or ``["a", "b"]``; return other text unchanged."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _request_error(error: ValidationError) -> RequestError:
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    if first["type"] == "json_invalid":
-        return RequestError(400, f"the body is not valid JSON ({first['msg'].removeprefix('Invalid JSON: ')}).")
-    field = ".".join(str(part) for part in first["loc"])[:200]
-    return RequestError(422, f"{field}: {first['msg']}" if field else first["msg"])
+    error: str

@@ -464,7 +464,8 @@ def test_page_has_a_strict_content_security_policy_and_all_files(client: TestCli
         assert "//cdn" not in found.text
         assert "innerHTML" not in found.text
     described = client.get("/openapi.json").json()
-    assert set(described["paths"]) == {"/health", "/classes", "/predict", "/examples", "/classes/{name}"}
+    health = {"/health", "/health/live", "/health/ready", "/metrics"}
+    assert set(described["paths"]) == {*health, "/classes", "/predict", "/examples", "/classes/{name}"}
     assert set(described["paths"]["/predict"]["post"]["requestBody"]["content"]) == {"multipart/form-data", "application/json"}
     assert set(described["paths"]["/examples"]["post"]["requestBody"]["content"]) == {"multipart/form-data", "application/json"}
     assert "$defs" not in json.dumps(described)

@@ -6,9 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,12 @@ from urllib.parse import quote
 import httpx
 import numpy as np
 import pytest
-import uvicorn
 from PIL import Image
 
 from sightunseen.cli import main
-from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
-from sightunseen.features.backbones import CallableBackbone
 from sightunseen.methods import ESZSL, load_model
-from sightunseen.serve.app import create_app
-from sightunseen.serve.limits import Limits
+from sightunseen.serve.server import Server
 
 pytestmark = pytest.mark.slow
 
@@ -58,45 +53,14 @@ def features(content: bytes) -> Any:
     return corners_of(Image.open(io.BytesIO(content)))
 
 
-@pytest.fixture(scope="module")
-def model() -> ESZSL:
-    rng = np.random.default_rng(1)
-    labels = [f"class {k}" for k in range(10)]
-    table = ClassTable(labels, rng.normal(size=(10, 5)), [f"attribute {k}" for k in range(5)])
-    return ESZSL().fit(rng.normal(size=(80, 12)).astype(np.float32), np.repeat(labels[:8], 10), table)
-
-
 Serve = Callable[..., str]
-
-
-@pytest.fixture
-def serve(model: ESZSL) -> Iterator[Serve]:
-    """Start a server on a free port; returns its address."""
-    started: list[tuple[uvicorn.Server, threading.Thread]] = []
-
-    def serve(function: Any, **limits: Any) -> str:
-        app = create_app(model, CallableBackbone(function, "corners"), limits=Limits(**limits))
-        listening = socket.create_server(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="none"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        started.append((server, thread))
-        while not server.started:
-            time.sleep(0.01)
-        return f"http://127.0.0.1:{listening.getsockname()[1]}"
-
-    yield serve
-    for server, thread in started:
-        server.should_exit = True
-        thread.join(10)
-        assert not thread.is_alive()
 
 
 def ask(address: str, seed: int) -> httpx.Response:
     return httpx.post(f"{address}/predict", files={"photo": (f"{seed}.png", photo(seed))}, data={"top": "10"}, timeout=30)
 
 
-def test_concurrent_clients_share_batches_and_get_their_own_predictions(serve: Serve, model: ESZSL) -> None:
+def test_concurrent_clients_share_batches_and_get_their_own_predictions(serve: Serve, served_model: ESZSL) -> None:
     corners = Corners(0.01)
     address = serve(corners)
     with ThreadPoolExecutor(32) as pool:
@@ -104,7 +68,11 @@ def test_concurrent_clients_share_batches_and_get_their_own_predictions(serve: S
     for seed, reply in enumerate(replies):
         assert reply.status_code == 200
         answer = reply.json()["answers"][0]
-        expected = dict(zip(model.classes_.tolist(), model.predict_proba(features(photo(seed))[None])[0].tolist(), strict=True))
+        expected = dict(
+            zip(
+                served_model.classes_.tolist(), served_model.predict_proba(features(photo(seed))[None])[0].tolist(), strict=True
+            )
+        )
         assert answer["image"] == f"{seed}.png"
         assert {one["name"]: one["confidence"] for one in answer["classes"]} == expected
     assert sum(corners.sizes) == 96 + 1  # each photo once, and one to determine the number of features
@@ -112,7 +80,7 @@ def test_concurrent_clients_share_batches_and_get_their_own_predictions(serve: S
     assert len(corners.sizes) < 60
 
 
-def test_concurrent_changes_are_complete(serve: Serve, model: ESZSL) -> None:
+def test_concurrent_changes_are_complete(serve: Serve, served_model: ESZSL) -> None:
     address = serve(Corners())
     values = {f"attribute {k}": 1.0 for k in range(5)}
     counts: list[int] = []
@@ -129,7 +97,7 @@ def test_concurrent_changes_are_complete(serve: Serve, model: ESZSL) -> None:
     with ThreadPoolExecutor(16) as pool:
         assert set(pool.map(change, range(80))) == {200, 201}
     known = {one["name"] for one in httpx.get(f"{address}/classes").json()["classes"]}
-    assert known == {*model.classes_.tolist(), *(f"new {k}" for k in range(0, 80, 2))}
+    assert known == {*served_model.classes_.tolist(), *(f"new {k}" for k in range(0, 80, 2))}
     assert len(set(counts)) > 1
     with ThreadPoolExecutor(16) as pool:
         replies = pool.map(lambda k: httpx.delete(f"{address}/classes/new%20{k}", timeout=30).status_code, range(0, 80, 2))
@@ -173,7 +141,7 @@ def raw(address: str, sent: bytes, wait: float = 5.0) -> bytes:
 
 
 def test_unfinished_and_endless_bodies_are_rejected(serve: Serve) -> None:
-    address = serve(Corners(), seconds=0.5, body_bytes=10_000)
+    address = serve(Corners(), body_seconds=0.5, body_bytes=10_000)
     head = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
     started = time.monotonic()
     announced = raw(address, head + b"Content-Length: 5368709120\r\n\r\n{")
@@ -230,7 +198,7 @@ def test_port_in_use_and_invalid_options_exit_with_2(folder: Path, capsys: pytes
 def test_public_host_without_token_prints_a_note(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
+    monkeypatch.setattr(Server, "run", lambda self, sockets: None)
     assert main(["serve", str(folder), "--host", "0.0.0.0", "--port", "0"]) == 0
     assert "give --token TOKEN" in capsys.readouterr().err
     assert main(["serve", str(folder), "--host", "0.0.0.0", "--port", "0", "--token", "sesame"]) == 0

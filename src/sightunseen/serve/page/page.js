@@ -24,18 +24,29 @@ function listen() {
   $("name").addEventListener("input", changed);
   $("new").addEventListener("submit", addClass);
   $("clear").addEventListener("click", () => { clearForm(); changed(); });
+  $("access").addEventListener("submit", (event) => event.preventDefault()); // Enter is a change of the field
+  $("token").addEventListener("change", () => { if (!state.classes.length) load(); });
   $("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
 }
 
 function theme(name) { document.documentElement.dataset.theme = name; }
 
-async function start() {
-  theme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  listen();
+// If all requests need the token, the first attempt fails, and the next one follows when a token is entered.
+async function load() {
   try {
     await loadClasses();
     showAttributes();
-  } catch (error) { say(error.message, true); }
+    if ($("message").classList.contains("wrong")) say("");
+  } catch (error) {
+    say(error.status === 401 ? "This server needs a token. Enter it in the field “Token”." : error.message, true);
+    if (error.status === 401) $("token").focus();
+  }
+}
+
+async function start() {
+  theme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  listen();
+  await load();
   document.body.dataset.ready = "yes";
 }
 

@@ -25,9 +25,10 @@ export const kind = ({ seen, examples }) => [seen ? "" : "unseen", examples ? co
 export const percent = (share) => (share >= 0.995 ? Math.floor(share * 100) : share < 0.0995 ? (share * 100).toFixed(1) : Math.round(share * 100)) + " %";
 
 export async function ask(address, options = {}, tries = 6) {
+  const headers = { ...options.headers, ...($("token").value ? { Authorization: `Bearer ${$("token").value}` } : {}) };
   let reply;
   try {
-    reply = await fetch(address, options);
+    reply = await fetch(address, { ...options, headers });
   } catch {
     throw new Error("no response from the server. Is it still running?");
   }
@@ -36,13 +37,13 @@ export async function ask(address, options = {}, tries = 6) {
     return ask(address, options, tries - 1);
   }
   const answer = await reply.json().catch(() => ({ error: `the server returned status ${reply.status}` }));
-  if (!reply.ok) throw new Error(answer.error);
+  if (reply.status === 401) $("authentication").hidden = false;
+  if (!reply.ok) throw Object.assign(new Error(answer.error), { status: reply.status });
   return answer;
 }
 
 export const askJson = (address, content, method = "POST") => {
   const headers = { "Content-Type": "application/json" };
-  if ($("token").value) headers.Authorization = `Bearer ${$("token").value}`;
   return ask(address, { method, headers, body: content === undefined ? undefined : JSON.stringify(content) });
 };
 
