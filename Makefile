@@ -31,7 +31,7 @@ browser:
 
 # Reliability campaigns, see docs/reliability.md: crashes and failing disks at every file operation, malformed input, load.
 chaos: $(STAMP)
-	$(VENV)/bin/python tests/faults/chaos.py
+	$(VENV)/bin/python -m tests.faults.chaos
 
 fuzz: $(STAMP)
 	$(VENV)/bin/python tests/faults/fuzz.py --minutes 30

@@ -1,6 +1,7 @@
 """Serve a model as a web page and an HTTP API."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000; 0: a free port)")
     parser.add_argument("--save", action="store_true", help="save added and removed classes and added examples to MODEL")
     access = parser.add_argument_group("access")
-    access.add_argument("--token", help="bearer token that requests must send")
+    what = "bearer token that requests must send (default: SIGHTUNSEEN_TOKEN, which the process list does not show)"
+    access.add_argument("--token", default=os.environ.get("SIGHTUNSEEN_TOKEN"), help=what)
     what = "which requests need the token: changes of the model (default), or everything but the page itself"
     access.add_argument("--token-for", choices=("changes", "everything"), default="changes", help=what)
     what = "requests per second of one client (default: 0, any number)"

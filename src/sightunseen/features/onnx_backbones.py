@@ -82,13 +82,15 @@ class OnnxBackbone(Backbone):
         missing = (self.most or len(images)) - len(images)  # padding, for models with a fixed batch size
         filled = np.concatenate([images, np.zeros((missing, *images.shape[1:]), np.float32)])
         name = self.session.get_inputs()[0].name
-        features = self.session.run(None, {name: filled})[0][: len(images)]
+        try:
+            features = np.asarray(self.session.run(None, {name: filled})[0])[: len(images)]
+        except Exception as error:  # onnxruntime has its own exceptions
+            raise SettingsError(f"the backbone '{self.name}' cannot be run ({error}). Export the model again.") from error
         if features.ndim == 4:
             features = features.mean(axis=(2, 3))
-        if features.ndim != 2:
-            raise SettingsError(
-                f"the first output of '{self.name}' must be features (n, d) or (n, d, h, w); got shape {features.shape}."
-            )
+        if features.ndim != 2 or not np.issubdtype(features.dtype, np.number):
+            found = f"{features.dtype} of shape {features.shape}"
+            raise SettingsError(f"the first output of '{self.name}' must be features (n, d) or (n, d, h, w); got {found}.")
         return np.asarray(features, dtype=np.float32)
 
 
