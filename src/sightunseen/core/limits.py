@@ -26,12 +26,13 @@ SYNTHESISED = 10_000  # features that FCLSWGAN synthesises per class
 CLASSIFIER_STEPS = 20_000  # steps of its classifier, which is trained whenever classes were added
 FEATURES = 10_000_000  # features of an image, or attributes of a class
 LABEL_LENGTH = 1_000  # characters of a class label or an attribute name
-DESCRIPTION_LENGTH = 100_000  # characters of the description of a class in a file
+DESCRIPTION_LENGTH = 1_000_000  # characters of the description of a class in a file
 PATH_LENGTH = 4_096  # characters of the path or name of an image
 MAGNITUDE = 1e15  # largest absolute value of a feature or an attribute: sums of squares must be finite in single precision
 EXPANSION = 100  # size of data in memory by the size of their file, beyond EXPANDED_BYTES
 EXPANDED_BYTES = 512 << 20
 
 COUNT = 1_000_000  # any other count on the command line: answers per image, jobs at a time, photos per class
-WHOLE = 2**32 - 1  # largest whole number of a hyperparameter, and largest seed
+WHOLE = 2**32 - 1  # largest whole number of a hyperparameter
+SEED = 2**63 - 1  # largest seed of a model
 VALUE_LENGTH = 1_000  # characters of the value of a hyperparameter on the command line

@@ -11,7 +11,7 @@ from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_number, check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
-from sightunseen.core.limits import SIZE
+from sightunseen.core.limits import SEED, SIZE
 from sightunseen.core.randomness import as_generator, derive_seed
 from sightunseen.methods.base.adaptable import AdaptableClassifier
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
@@ -163,7 +163,7 @@ class DSRL(ArrayStateClassifier, AdaptableClassifier):
         super().check_settings()
         check_whole("components", self.components, 1, SIZE)
         check_whole("steps", self.steps, 1)
-        check_whole("seed", self.seed, 0)
+        check_whole("seed", self.seed, 0, SEED)
         check_number("alignment", self.alignment, 0)
         check_number("sparsity", self.sparsity, 0)
         check_positive("semantic_penalty", self.semantic_penalty)

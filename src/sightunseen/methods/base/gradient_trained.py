@@ -15,6 +15,7 @@ from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.errors import SettingsError
+from sightunseen.core.limits import SEED
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.base.classifier import ZeroShotClassifier
 from sightunseen.training import Hook, Objective, Optimisation, Run, Training, train
@@ -165,7 +166,7 @@ class GradientTrainedClassifier(ZeroShotClassifier):
             If a hyperparameter has a wrong type or value, or the device is not available.
         """
         super().check_settings()
-        check_whole("seed", self.seed, 0)
+        check_whole("seed", self.seed, 0, SEED)
         check_choice("device", self.device, DEVICES)
         if self.device == "cuda" and not torch.cuda.is_available():
             raise SettingsError("device='cuda', but torch finds no GPU on this machine. Use device='auto' or 'cpu'.")

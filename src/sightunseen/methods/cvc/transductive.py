@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.errors import DataError, ModelError, SettingsError, SightUnseenError
+from sightunseen.core.limits import SEED
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.cvc.generator import ClassifierGenerator
 from sightunseen.methods.cvc.losses import cross_entropy, generalized_cross_entropy
@@ -86,7 +87,7 @@ class Adaptation:
         for name in ("rounds", "steps_per_round", "classes_per_episode", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
         check_whole("best_per_class", self.best_per_class, 0)
-        check_whole("seed", self.seed, 0)
+        check_whole("seed", self.seed, 0, SEED)
         check_number("threshold", self.threshold, 1)
         check_number("q", self.q, 0)
         if not 0 < self.q <= 1:
