@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from sightunseen.core.limits import DOCUMENT_BYTES, NESTING, QUOTED_LENGTH
+from sightunseen.core.limits import DOCUMENT_BYTES, DOCUMENT_VALUES, NESTING, QUOTED_LENGTH
 
 T = TypeVar("T")
 STRICT = {"strict": True, "extra": "forbid"}  # the ``__pydantic_config__`` of a dataclass that is a schema
@@ -74,6 +74,8 @@ def parse_document(content: bytes, form: str = "json", encoding: str = "utf-8") 
     """
     if len(content) > DOCUMENT_BYTES:
         raise DocumentError(f"larger than {DOCUMENT_BYTES >> 20} MiB, the limit of such files")
+    if sum(content.count(sign) for sign in b",[{=") > DOCUMENT_VALUES:
+        raise DocumentError(f"it has more than {DOCUMENT_VALUES:,} values, the limit of such files")
     try:
         text = content.decode(encoding)
         found = tomllib.loads(text) if form == "toml" else json.loads(text)

@@ -9,6 +9,7 @@ MESSAGE_LENGTH = 500  # characters of an error message on the command line
 QUOTED_LENGTH = 60  # characters of a value from the input that an error message repeats
 
 DOCUMENT_BYTES = 64 << 20  # a JSON or TOML file: model.json, record.json, job outcomes, plans, class files
+DOCUMENT_VALUES = 4_000_000  # values in such a file: separators and opening brackets are counted before it is parsed
 NESTING = 64  # levels of lists and tables in a JSON or TOML file
 
 FOLDS = 1_000  # class folds of a selection

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightunseen.core.errors import MissingDependencyError, PhotoError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")  # no others: some of Pillow's readers run external programs
 MOST_PIXELS = 100_000_000
+ROWS = 256  # rows of pixels that are scaled at a time
 MOST_BYTES = 1 << 30
 SMALLEST_SPAN = 1e-300  # 255 divided by a smaller one is infinite
 TURNS = {  # EXIF orientation -> transposition that makes the photo upright
@@ -154,15 +156,23 @@ def _eight_bits(image: "Image") -> "Image":
     """
     from PIL import Image
 
-    with np.errstate(invalid="ignore"):  # of signalling NaN
-        values = np.nan_to_num(np.asarray(image, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    darkest, brightest = float(values.min()), float(values.max())
+    pixels = np.asarray(image)
+    rows = [slice(start, start + ROWS) for start in range(0, len(pixels), ROWS)]  # doubles of all pixels take much memory
+
+    def values(part: slice) -> NDArray[np.float64]:
+        with np.errstate(invalid="ignore"):  # of signalling NaN
+            return np.nan_to_num(pixels[part].astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+
+    darkest, brightest = min(float(values(part).min()) for part in rows), max(float(values(part).max()) for part in rows)
     scales = (1.0, 255.0, 65535.0) if image.mode.startswith("F") else (65535.0,)
-    full = next((scale for scale in scales if brightest <= scale), None)
+    shift, full = 0.0, next((scale for scale in scales if brightest <= scale), None)
     if darkest < 0 or full is None:
         span = brightest - darkest
-        values, full = values - darkest, span if span > SMALLEST_SPAN else 1.0
-    return Image.fromarray(np.rint(values * (255.0 / full)).astype(np.uint8))
+        shift, full = darkest, span if span > SMALLEST_SPAN else 1.0
+    scaled = np.empty(pixels.shape, dtype=np.uint8)
+    for part in rows:
+        scaled[part] = np.rint((values(part) - shift) * (255.0 / full))
+    return Image.fromarray(scaled)
 
 
 class _SilentPillow:

@@ -88,7 +88,7 @@ class OnnxBackbone(Backbone):
             raise SettingsError(f"the backbone '{self.name}' cannot be run ({error}). Export the model again.") from error
         if features.ndim == 4:
             features = features.mean(axis=(2, 3))
-        if features.ndim != 2 or not np.issubdtype(features.dtype, np.number):
+        if features.ndim != 2 or len(features) != len(images) or not np.issubdtype(features.dtype, np.number):
             found = f"{features.dtype} of shape {features.shape}"
             raise SettingsError(f"the first output of '{self.name}' must be features (n, d) or (n, d, h, w); got {found}.")
         return np.asarray(features, dtype=np.float32)

@@ -4,6 +4,7 @@ import datetime
 import io
 import json
 import os
+import subprocess
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -312,8 +313,11 @@ def test_photos_in_deeply_nested_folders_are_found(tmp_path: Path) -> None:
         Path("a.jpg").write_bytes(b"x")
     finally:
         os.chdir(here)
-    assert is_photos(tmp_path)
-    assert list_photos(tmp_path).labels == ("d",)
+    try:
+        assert is_photos(tmp_path)
+        assert list_photos(tmp_path).labels == ("d",)
+    finally:
+        subprocess.run(["rm", "-r", str(tmp_path / "d")], check=True)  # too deep for pytest, which removes folders recursively
 
 
 # -- MATLAB --------------------------------------------------------------------------------------------------------------
