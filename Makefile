@@ -34,7 +34,7 @@ chaos: $(STAMP)
 	$(VENV)/bin/python -m tests.faults.chaos
 
 fuzz: $(STAMP)
-	$(VENV)/bin/python tests/faults/fuzz.py --minutes 30
+	$(VENV)/bin/python -m tests.faults.fuzz --minutes 30
 
 soak: $(STAMP)
 	$(VENV)/bin/python benchmarks/soak.py --minutes 30

@@ -77,7 +77,7 @@ def test_second_run_uses_the_cache(table: Path, run: Run) -> None:
         ("embed photos --out x.parquet --backbone resnet", "there is no backbone 'resnet'; there are efficientnet_lite0"),
         ("embed photos/seen/cat/zz.jpg --out x.parquet --backbone onnx:mean.onnx", "none of the photos could be used"),
         ("embed mean.onnx --out x.parquet", "must be a folder of photos"),
-        ("embed photos --out mean.onnx/x.parquet --backbone onnx:mean.onnx", "could not write"),
+        ("embed photos --out mean.onnx/x.parquet --backbone onnx:mean.onnx", "cannot be created"),
         ("embed photos --out x.parquet --batch 0", "--batch"),
     ],
 )

@@ -104,7 +104,7 @@ def test_existing_file_is_replaced(run: Run, desk: Path) -> None:
         ("export missing --onnx model.onnx", "no model folder at missing"),
         ("export data --onnx model.onnx", "data is not a model folder"),
         ("export model --onnx data/classes.csv/model.onnx", "data/classes.csv/model.onnx cannot be created"),
-        ("export model --linear data/classes.csv/weights.npz", "could not write"),
+        ("export model --linear data/classes.csv/weights.npz", "cannot be created"),
         ("export model --onnx /proc/model.onnx", "could not write /proc/model.onnx"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from .chaos import work_folder, worker
 from .shim import build, missing_part
 
+collect_ignore_glob = ["fuzz*.py"]  # scripts, some of which need packages that not every system has
 Inject = Callable[..., dict[str, dict[str, Any]]]
 
 

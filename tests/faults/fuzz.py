@@ -1,4 +1,4 @@
-"""Fuzz every loader, the command line and the HTTP API: ``python tests/faults/fuzz.py --minutes 30``.
+"""Fuzz every loader, the command line and the HTTP API: ``python -m tests.faults.fuzz --minutes 30``.
 
 Half of the time runs generated inputs in forked processes, a third runs coverage-guided inputs (where Atheris is installed),
 and the rest sends requests to the HTTP API. What ran is printed every minute, and a table at the end. The exit code is 1 if an
@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+REPOSITORY = Path(__file__).parents[2]
 COVERED = ("tables", "features", "class files", "benchmark folders", "plans", "results", "models", "candidates", "arguments")
 SHARES = {"coverage": 0.35, "requests": 0.1, "sockets": 0.05}  # of the time; the rest is for forked processes
 SHORTEST = 30.0  # seconds of coverage-guided fuzzing of a target
@@ -48,8 +49,8 @@ class Campaign:
 
     def run(self, name: str, case: Any) -> bool:
         """Run a case in a forked process and note its failures; returns whether there are any."""
-        from fuzz_corpus import save_finding
-        from fuzz_property import failures_of, run_case, traced
+        from .fuzz_corpus import save_finding
+        from .fuzz_property import failures_of, run_case, traced
 
         tally, result = self.tally(name), run_case(case, self.shelf)
         tally.inputs += 1
@@ -76,7 +77,7 @@ class Campaign:
 
     def fork(self, targets: list[str], seconds: float) -> None:
         """Run generated cases of all targets in turn."""
-        from fuzz_targets import TARGETS
+        from .fuzz_targets import TARGETS
 
         until, number = time.monotonic() + seconds, 0
         while time.monotonic() < until:
@@ -91,17 +92,16 @@ class Campaign:
 
     def cover(self, targets: list[str], seconds: float, folder: Path) -> None:
         """Run coverage-guided fuzzing of some targets, each in a process of its own, and check its suspects."""
-        from fuzz_targets import TARGETS
-        from fuzz_values import ByteRandom
+        from .fuzz_targets import TARGETS
+        from .fuzz_values import ByteRandom
 
         most = max(1, int(seconds // SHORTEST))
         chosen = random.Random(self.seed).sample(targets, min(most, len(targets)))
-        script = str(Path(__file__).with_name("fuzz_coverage.py"))
         for name in chosen:
             work = folder / name.replace(" ", "-")
             share = str(max(1, int(seconds / len(chosen))))
-            command = [sys.executable, script, name, str(self.shelf), str(work), share]
-            ended = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+            command = [sys.executable, "-m", "tests.faults.fuzz_coverage", name, str(self.shelf), str(work), share]
+            ended = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, cwd=REPOSITORY)
             lines = [line.split() for line in ended.stderr.splitlines() if line.startswith("stat::number_of_executed_units")]
             tally = self.tally(f"{name}, guided")
             tally.inputs += int(lines[-1][1]) if lines else 0
@@ -113,8 +113,10 @@ class Campaign:
 
     def request(self, seconds: float, folder: Path) -> None:
         """Send requests that follow and violate the OpenAPI schema, in a process of their own."""
-        command = [sys.executable, str(Path(__file__).with_name("fuzz_http.py")), str(self.shelf / "seer"), str(seconds)]
-        ended = subprocess.run([*command, str(self.seed)], capture_output=True, text=True, errors="replace", check=False)
+        command = [sys.executable, "-m", "tests.faults.fuzz_http", str(self.shelf / "seer"), str(seconds)]
+        ended = subprocess.run(
+            [*command, str(self.seed)], capture_output=True, text=True, errors="replace", check=False, cwd=REPOSITORY
+        )
         tally = self.tally("requests")
         for line in ended.stdout.splitlines():
             if line.startswith("sent "):
@@ -128,7 +130,7 @@ class Campaign:
 
     def attack(self, seconds: float, folder: Path) -> None:
         """Send malformed bytes to a server process."""
-        from fuzz_sockets import fuzz_sockets
+        from .fuzz_sockets import fuzz_sockets
 
         answers, failures = fuzz_sockets(self.shelf / "seer", folder, seconds, self.seed)
         tally = self.tally("sockets")
@@ -167,9 +169,9 @@ def main() -> int:
     """Run all targets until the time is up; returns the exit code."""
     args = parsed()
     os.environ["OMP_NUM_THREADS"] = "1"
-    from fuzz_property import import_everything
-    from fuzz_shelf import build_shelf
-    from fuzz_targets import TARGETS
+    from .fuzz_property import import_everything
+    from .fuzz_shelf import build_shelf
+    from .fuzz_targets import TARGETS
 
     import_everything()
     with tempfile.TemporaryDirectory(prefix="fuzzing-") as name:

@@ -5,9 +5,9 @@ import random
 from functools import cache
 from typing import Any
 
-from fuzz_case import Case
-from fuzz_shelf import BACKBONE
-from fuzz_values import odd_number, odd_text
+from .fuzz_case import Case
+from .fuzz_shelf import BACKBONE
+from .fuzz_values import odd_number, odd_text
 
 PATHS = (
     *(

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fuzz_case import Case
+from .fuzz_case import Case
 
 CORPUS = Path(__file__).parent / "corpus"
 MANIFEST = "manifest.jsonl"

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of one target with Atheris: ``python fuzz_coverage.py TARGET SHELF FOLDER SECONDS``.
+"""Coverage-guided fuzzing of one target with Atheris: ``python -m tests.faults.fuzz_coverage TARGET SHELF FOLDER SECONDS``.
 
 Runs cases inside this process, guided by the coverage of the package. The bytes of inputs that look like failures are
 written to ``FOLDER/suspects``; :mod:`fuzz` checks them in a forked process.
@@ -23,7 +23,7 @@ def main() -> None:
     """Fuzz until the time is up."""
     target, shelf, folder, seconds = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
     with atheris.instrument_imports(include=["sightunseen"]):
-        from fuzz_property import import_everything
+        from .fuzz_property import import_everything
 
         import_everything()
     seeds = folder / "inputs"
@@ -48,15 +48,15 @@ class Runner:
     """Function that runs one input."""
 
     def __init__(self, target: str, shelf: Path, folder: Path) -> None:
-        from fuzz_targets import TARGETS
+        from .fuzz_targets import TARGETS
 
         self.make, self.shelf, self.suspects = TARGETS[target], shelf, folder / "suspects"
         self.known: set[str] = set()
         os.environ.update(SIGHTUNSEEN_CACHE=str(folder / "cache"), OMP_NUM_THREADS="1")
 
     def __call__(self, content: bytes) -> None:
-        from fuzz_property import MESSAGE_LENGTH, NUMERICAL
-        from fuzz_values import ByteRandom
+        from .fuzz_property import MESSAGE_LENGTH, NUMERICAL
+        from .fuzz_values import ByteRandom
 
         case = self.make(ByteRandom(content), self.shelf)
         if case.arguments[0] in SLOW or case.arguments[:2] == ["benchmark", "run"]:
@@ -74,10 +74,10 @@ class Runner:
 
 def run_here(arguments: list[str]) -> tuple[int, str]:
     """Run a command in this process; returns the exit code and stderr."""
-    from fuzz_case import CALL
-    from fuzz_property import _call
-
     from sightunseen.cli import main as command
+
+    from .fuzz_case import CALL
+    from .fuzz_property import _call
 
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -6,9 +6,10 @@ from typing import Any
 
 import fuzz_files as made
 import fuzz_tables as built
-from fuzz_case import Case
-from fuzz_shelf import BACKBONE
-from fuzz_values import damaged, odd_number, odd_text
+
+from .fuzz_case import Case
+from .fuzz_shelf import BACKBONE
+from .fuzz_values import damaged, odd_number, odd_text
 
 TABLE = "data/features"
 

@@ -5,10 +5,10 @@ import json
 import random
 from typing import Any
 
-from fuzz_case import edited
-from fuzz_shelf import mean_colour
-from fuzz_tables import class_rows
-from fuzz_values import damaged, encoded, odd_number, odd_value, random_edits
+from .fuzz_case import edited
+from .fuzz_shelf import mean_colour
+from .fuzz_tables import class_rows
+from .fuzz_values import damaged, encoded, odd_number, odd_value, random_edits
 
 
 def class_json(r: random.Random) -> bytes:

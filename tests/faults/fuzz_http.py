@@ -80,7 +80,7 @@ def schema_failures(app: Any, examples: int, seed: int, mode: str) -> list[str]:
 
 
 def main() -> None:
-    """Send requests made from the schema for a time: ``python fuzz_http.py MODEL SECONDS SEED``."""
+    """Send requests made from the schema for a time: ``python -m tests.faults.fuzz_http MODEL SECONDS SEED``."""
     import torch
 
     torch.set_num_threads(1)

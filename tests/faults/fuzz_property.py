@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fuzz_case import CALL, Case
+from .fuzz_case import CALL, Case
 
 SECONDS = 20.0
 BYTES = 2 << 30

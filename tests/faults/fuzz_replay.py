@@ -8,9 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fuzz_corpus import read_corpus
-from fuzz_property import failures_of, import_everything, run_case
-from fuzz_shelf import build_shelf
+from .fuzz_corpus import read_corpus
+from .fuzz_property import failures_of, import_everything, run_case
+from .fuzz_shelf import build_shelf
 
 
 def main() -> None:

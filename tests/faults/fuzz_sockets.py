@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from fuzz_values import damaged
+from .fuzz_values import damaged
 
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3})")
 

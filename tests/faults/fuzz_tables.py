@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fuzz_shelf import base_tables, xlsa17_arrays
-from fuzz_values import as_type, damaged, encoded, odd_array, odd_arrays, odd_number, odd_text, similar
+
+from .fuzz_shelf import base_tables, xlsa17_arrays
+from .fuzz_values import as_type, damaged, encoded, odd_array, odd_arrays, odd_number, odd_text, similar
 
 
 @cache

@@ -9,10 +9,11 @@ from typing import Any
 import fuzz_data as data
 import fuzz_files as made
 import fuzz_training as work
-from fuzz_arguments import random_arguments
-from fuzz_case import Case
-from fuzz_shelf import BACKBONE, CVC_RUN, PLAN
-from fuzz_values import SAFE_DTYPES, damaged, odd_text, odd_value, random_edits
+
+from .fuzz_arguments import random_arguments
+from .fuzz_case import Case
+from .fuzz_shelf import BACKBONE, CVC_RUN, PLAN
+from .fuzz_values import SAFE_DTYPES, damaged, odd_text, odd_value, random_edits
 
 Make = Callable[[random.Random, Path], Case]
 

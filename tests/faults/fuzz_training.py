@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fuzz_case import Case
-from fuzz_values import damaged, odd_text
+
+from .fuzz_case import Case
+from .fuzz_values import damaged, odd_text
 
 CHECKS = (  # of the split doctor, whose failures can be ignored
     *("split-overlap", "validation-leak", "seen-and-unseen", "test-seen-classes", "empty-images", "constant-features"),

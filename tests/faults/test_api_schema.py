@@ -1,19 +1,16 @@
 """The HTTP API answers requests made from its own OpenAPI schema as the schema says, and malformed bytes without a 5xx."""
 
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 pytest.importorskip("schemathesis", reason="schemathesis is not installed: pip install 'sightunseen[fuzz]'")
 
-from fuzz_http import application, schema_failures
-from fuzz_shelf import write_photo_model
-from fuzz_sockets import Server, raw_failures, raw_request
+from .fuzz_http import application, schema_failures
+from .fuzz_shelf import write_photo_model
+from .fuzz_sockets import Server, raw_failures, raw_request
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # warnings of schemathesis and hypothesis
 EXAMPLES = 15  # requests for each operation

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from fuzz_corpus import CORPUS, read_corpus
+from .fuzz_corpus import CORPUS, read_corpus
 
 pytestmark = pytest.mark.slow
 CASES = read_corpus()
@@ -20,8 +18,10 @@ CASES = read_corpus()
 @pytest.fixture(scope="module")
 def replay() -> Iterator[Callable[[str], dict[str, Any]]]:
     """Function that runs a case of the corpus in a process without threads and returns its exit code and failures."""
-    command = [sys.executable, str(Path(__file__).parent / "fuzz_replay.py")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tests.faults.fuzz_replay"]
+    with subprocess.Popen(
+        command, cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         stdin, stdout = process.stdin, process.stdout

@@ -199,15 +199,15 @@ def parents_of(path: Path) -> Iterator[None]:
         Path whose parent folders are needed.
     """
     made = [folder for folder in path.parents if not folder.exists()]  # the innermost first
-    with storage_errors(path):
-        for folder in reversed(made):
-            folder.mkdir(exist_ok=True)
-            _flush(folder.parent)
     try:
+        with storage_errors(path):
+            for folder in reversed(made):
+                folder.mkdir(exist_ok=True)
+                _flush(folder.parent)
         yield
     except BaseException:
-        with suppress(OSError):  # no longer empty, or not ours to remove
-            for folder in made:
+        for folder in made:
+            with suppress(OSError):  # never created, no longer empty, or not ours to remove
                 folder.rmdir()
         raise
 

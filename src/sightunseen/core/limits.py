@@ -33,7 +33,7 @@ MAGNITUDE = 1e15  # largest absolute value of a feature or an attribute: sums of
 EXPANSION = 100  # size of data in memory by the size of their file, beyond EXPANDED_BYTES
 EXPANDED_BYTES = 512 << 20
 
-COUNT = 1_000_000  # any other count on the command line: answers per image, jobs at a time, photos per class
+COUNT = 1_000_000  # any other count on the command line: answers per image, photos per class
 WHOLE = 2**32 - 1  # largest whole number of a hyperparameter
 SEED = 2**63 - 1  # largest seed of a model
 VALUE_LENGTH = 1_000  # characters of the value of a hyperparameter on the command line

@@ -23,6 +23,7 @@ from sightunseen.core.documents import DocumentError, read_document
 from sightunseen.core.errors import DataError, StorageError
 from sightunseen.core.files import folder_written_atomically, sha256_of, sweep, written_atomically
 from sightunseen.core.locks import locked
+from sightunseen.core.memory import check_memory
 
 CONTENTS = "contents.json"  # names and checksums of an entry's arrays
 LAYOUT = "3"  # part of every key; increase it when the conversion of a file changes
@@ -61,8 +62,9 @@ def cached_arrays(path: Path, convert: Callable[[Path], Arrays]) -> tuple[Arrays
     Raises
     ------
     DataError
-        If the file is changed while it is read.
+        If the file is larger than the free memory, or is changed while it is read.
     """
+    check_memory(path.stat().st_size, path)  # before gigabytes are read for the fingerprint
     fingerprint = content_fingerprint(path)
     sweep(cache_folder())
     folder = cache_folder() / f"{fingerprint[:32]}-{convert.__name__}-{LAYOUT}"

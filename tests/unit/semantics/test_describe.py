@@ -38,7 +38,7 @@ def _letters_can_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
         return Letters() if name == "letters" else open_encoder(name)
 
     monkeypatch.setattr(describe, "open_encoder", opened)
-    monkeypatch.setattr(additions, "open_encoder", opened)
+    monkeypatch.setattr(additions, "open_recorded_encoder", opened)
 
 
 def raw(**changes: Any) -> ClassDescriptions:
