@@ -1,7 +1,7 @@
 """Benchmark folders ``xlsa17/data/<DATASET>`` (Xian et al., "Zero-shot learning: the good, the bad and the ugly")."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -196,19 +196,21 @@ def as_dataset(files: GBUFiles) -> ZeroShotDataset:
     listed = {part: _rows(files, part) if part in files.splits else None for part in ("train_loc", "val_loc")}
     names = np.array(files.class_names)
     classes = ClassTable(names, files.vectors, _attribute_names(files), use=files.semantics)
-    label_names = names[labels - 1]
-    train = np.unique(label_names[rows["trainval_loc"]])
+
+    def classes_of(images: Rows) -> Labels:
+        return np.unique(names[np.unique(labels[images]) - 1])  # far fewer texts to compare than images
+
     return ZeroShotDataset(
         files.folder.name,
         files.features,
-        label_names,
+        names[labels - 1],
         classes,
         train_rows=rows["trainval_loc"],
         test_seen_rows=rows["test_seen_loc"],
         test_unseen_rows=rows["test_unseen_loc"],
         listed_train=listed["train_loc"],
         listed_validation=listed["val_loc"],
-        validation=_validation_pairs(files, label_names, listed, train),
+        validation=_validation_pairs(files, classes_of, listed, classes_of(rows["trainval_loc"])),
         image_names=files.image_names,
         sources=files.sources,
         options={"features": files.features_name, "splits": files.splits_name, "semantics": files.semantics},
@@ -354,12 +356,12 @@ def _attribute_names(files: GBUFiles) -> dict[str, list[str]]:
 
 
 def _validation_pairs(
-    files: GBUFiles, labels: Labels, listed: Mapping[str, Rows | None], seen: Labels
+    files: GBUFiles, classes_of: Callable[[Rows], Labels], listed: Mapping[str, Rows | None], seen: Labels
 ) -> tuple[tuple[Labels, Labels], ...]:
     """Pairs of training and validation classes, from ``train_loc``/``val_loc`` and from the class lists 1 to 3."""
     pairs = []
     if listed["train_loc"] is not None and listed["val_loc"] is not None:
-        pairs.append((np.unique(labels[listed["train_loc"]]), np.unique(labels[listed["val_loc"]])))
+        pairs.append((classes_of(listed["train_loc"]), classes_of(listed["val_loc"])))
     for k in (1, 2, 3):
         train, held = _lines(files.folder / f"trainclasses{k}.txt"), _lines(files.folder / f"valclasses{k}.txt")
         if train and held:
