@@ -4,9 +4,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-import fuzz_files as made
-import fuzz_tables as built
-
+from . import fuzz_files as made
+from . import fuzz_tables as built
 from .fuzz_case import Case
 from .fuzz_shelf import BACKBONE
 from .fuzz_values import damaged, odd_number, odd_text

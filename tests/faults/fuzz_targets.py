@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fuzz_data as data
-import fuzz_files as made
-import fuzz_training as work
-
+from . import fuzz_data as data
+from . import fuzz_files as made
+from . import fuzz_training as work
 from .fuzz_arguments import random_arguments
 from .fuzz_case import Case
 from .fuzz_shelf import BACKBONE, CVC_RUN, PLAN

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sightunseen.core.errors import ModelError, StorageError
+from sightunseen.core.errors import DataError, ModelError, SettingsError, StorageError
 from sightunseen.core.files import check_writable, remove_folder
 from sightunseen.core.locks import locked
 from sightunseen.core.model_files import was_written_here
@@ -61,7 +61,12 @@ def output_folder(args: argparse.Namespace) -> Iterator[Path]:
                     f"{workspace} has the checkpoint of an interrupted run. Give --resume or, to discard it, --overwrite."
                 )
             remove_folder(workspace)
-        yield workspace
+        try:
+            yield workspace
+        except (DataError, SettingsError):  # the same run would fail again, so there is nothing to resume
+            if not args.resume:
+                remove_folder(workspace)
+            raise
         remove_folder(workspace)
 
 
