@@ -38,11 +38,11 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        run = ("-m", "sightunseen.cli")
+        run, data = ("-m", "sightunseen.cli"), (args.data, "--features", "res50")
         tasks = {
             "second load": ("-c", LOAD, args.data),
-            "inspect": (*run, "inspect", args.data, "--features", "res50"),
-            "train": (*run, "train", args.data, "--features", "res50", "--select", "none", "--out", work / "new", "--overwrite"),
+            "inspect": (*run, "inspect", *data),
+            "train": (*run, "train", *data, "--select", "none", "--out", work / "new", "--overwrite"),
             "predict": (*run, "predict", work / "new", work / "images.npy", "--out", work / "answers.csv"),
         }
         _write_images(work / "images.npy", args.data)

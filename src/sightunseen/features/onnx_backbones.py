@@ -1,5 +1,6 @@
 """Backbones in ONNX files, run by onnxruntime."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -8,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightunseen.core.arrays import Floats
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError
 from sightunseen.core.files import sha256_of
+from sightunseen.core.limits import PHOTO_SIDE
 from sightunseen.features.backbones import Backbone, cut_and_resized, fingerprint_of, needed
 
 if TYPE_CHECKING:
@@ -108,10 +111,14 @@ def _input_of(session: Any, path: Path, size: str) -> tuple[int | None, tuple[in
     if len(inputs) != 1 or not photos:
         found = ", ".join(f"{each.name} {each.type} {each.shape}" for each in inputs)
         raise SettingsError(f"{path} must have one input of photos, float (n, 3, h, w); it has {found}.")
-    if not size.isdigit() or int(size) < 1:
-        raise SettingsError(f"size of the photos for {path} must be a positive integer; got '{size}'.")
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", size, re.ASCII):
+        raise SettingsError(f"size of the photos for {path} must be a positive integer; got '{quoted(size)}'.")
     batch, height, width = (value if isinstance(value, int) else None for value in (shape[0], *shape[2:]))
-    return batch, (height or int(size), width or int(size))
+    sides = height or int(size), width or int(size)
+    if max(sides) > PHOTO_SIDE:
+        found = f"{sides[0]} by {sides[1]} pixels"
+        raise SettingsError(f"{path} takes photos of {found}; at most {PHOTO_SIDE} by {PHOTO_SIDE} are allowed.")
+    return batch, sides
 
 
 def _numbers(name: str, key: str, text: str) -> NDArray[np.float32]:
