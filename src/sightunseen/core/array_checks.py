@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import ModelError
-from sightunseen.core.limits import MAGNITUDE
+from sightunseen.core.limits import LARGEST
 
 KINDS = {"f": "real numbers", "i": "whole numbers", "b": "truth values"}
-LEAST_POSITIVE = 1e-30
+LEAST_POSITIVE = 1e-100
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Expected:
         dimensions of a class vector. Any other letter stands for the same size wherever it occurs.
     kind : {"f", "i", "b"}, default="f"
         Real numbers, whole numbers or truth values.
-    least : float, default=-1e15
-        Smallest allowed value; the largest is 1e15. NaN is never allowed.
+    least : float, default=-1e38
+        Smallest allowed value; the largest is 1e38. NaN is never allowed.
     below : str, default=""
         Size that whole numbers are below, if they are indices.
     optional : bool, default=False
@@ -36,7 +36,7 @@ class Expected:
 
     shape: str = ""
     kind: str = "f"
-    least: float = -MAGNITUDE
+    least: float = -LARGEST
     below: str = ""
     optional: bool = False
 
@@ -110,6 +110,6 @@ def _check_range(name: str, array: NDArray[Any], declared: Expected, known: Mapp
     if not array.size or declared.kind == "b":
         return
     low, high = float(array.min()), float(array.max())  # NaN if any value is
-    most = known[declared.below] - 1 if declared.below else MAGNITUDE
+    most = known[declared.below] - 1 if declared.below else LARGEST
     if not (declared.least <= low and high <= most):
         raise ModelError(f"the array '{name}' has values from {low:g} to {high:g}; expected {declared.least:g} to {most:g}")

@@ -31,6 +31,7 @@ DESCRIPTION_LENGTH = 1_000_000  # characters of the description of a class in a 
 PATH_LENGTH = 4_096  # characters of the path or name of an image
 PHOTO_SIDE = 4_096  # height and width of the photos that a backbone takes
 MAGNITUDE = 1e15  # largest absolute value of a feature or an attribute: sums of squares must be finite in single precision
+LARGEST = 1e38  # largest absolute value of a weight or a hyperparameter of a model: finite in single precision
 EXPANSION = 100  # size of data in memory by the size of their file, beyond EXPANDED_BYTES
 EXPANDED_BYTES = 512 << 20
 

@@ -12,7 +12,7 @@ from sightunseen.core.calibration import Calibration
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.documents import STRICT, quoted, validated
 from sightunseen.core.errors import ModelError
-from sightunseen.core.limits import CLASSES, FEATURES, LABEL_LENGTH, MAGNITUDE
+from sightunseen.core.limits import CLASSES, FEATURES, LABEL_LENGTH, LARGEST
 from sightunseen.core.model_files import ModelFiles
 from sightunseen.core.records import RunRecord
 from sightunseen.methods.base.feature_scaling import FeatureScaling, scaling_arrays
@@ -26,7 +26,7 @@ TRIED = 8  # classes among which an image is scored when a model is loaded; all 
 SCHEMA = {**STRICT, "extra": "ignore", "allow_inf_nan": False}
 Name = Annotated[str, MaxLen(LABEL_LENGTH)]
 Whole = Annotated[int, Ge(-(2**63)), Le(2**63 - 1)]
-Real = Annotated[float, Ge(-MAGNITUDE), Le(MAGNITUDE)]
+Real = Annotated[float, Ge(-LARGEST), Le(LARGEST)]
 Scalar = bool | Whole | Real | Name | None
 Settings = dict[Name, Scalar | list[Scalar]]
 Labels = Annotated[list[Name] | list[bool] | list[Whole] | list[Real], MinLen(1), MaxLen(CLASSES)]
