@@ -211,9 +211,11 @@ def test_a_model_trained_on_a_gpu_is_loaded_without_one(small_world: ZeroShotDat
 
 @pytest.mark.parametrize("factor", [1e-12, 1e12])
 @pytest.mark.parametrize("method", ["Foresight", "ESZSL", "SAE", "GFZSL", "DEM"])
-def test_model_of_tiny_or_huge_features_is_loaded(small_world: ZeroShotDataset, tmp_path: Path, method: str, factor: float) -> None:
+def test_model_of_tiny_or_huge_features_is_loaded(
+    small_world: ZeroShotDataset, tmp_path: Path, method: str, factor: float
+) -> None:
     quick = {"n_steps": 5} if method == "DEM" else {}
-    model = METHODS[method](**quick).fit(small_world.train.X * np.float32(factor), small_world.train.y, small_world.classes)
+    images, others = (split.X * np.float32(factor) for split in (small_world.train, small_world.test_unseen))
+    model = METHODS[method](**quick).fit(images, small_world.train.y, small_world.classes)
     model.save(tmp_path / "model")
-    found = load_model(tmp_path / "model").predict(small_world.test_unseen.X[:3] * np.float32(factor))
-    assert found.tolist() == model.predict(small_world.test_unseen.X[:3] * np.float32(factor)).tolist()
+    assert load_model(tmp_path / "model").predict(others).tolist() == model.predict(others).tolist()
