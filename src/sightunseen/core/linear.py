@@ -163,6 +163,8 @@ class Linear:
                 check_memory(sum(member.file_size for member in archive.infolist()), path, Path(path).stat().st_size)
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
                 arrays: dict[str, Any] = {name: content[name] for name in content.files if name in (*ARRAYS, "labels")}
+            if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+                raise ModelError("some of its members are not arrays")
             check_arrays(arrays, ARRAYS, {})
             if arrays["labels"].shape != arrays["bias"].shape:
                 raise ModelError(f"labels have shape {arrays['labels'].shape}; expected {arrays['bias'].shape}")

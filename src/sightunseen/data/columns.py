@@ -66,7 +66,7 @@ def read_npz(path: Path) -> Columns:
     Raises
     ------
     DataError
-        If the arrays are too large.
+        If the arrays are too large, or the file has something else.
     """
     with open(path, "rb") as raw:
         with zipfile.ZipFile(raw) as archive:
@@ -74,7 +74,11 @@ def read_npz(path: Path) -> Columns:
         check_memory(declared, path, size_of(path))
         raw.seek(0)
         with np.load(raw, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            arrays = {name: file[name] for name in file.files}
+    other = next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None)
+    if other is not None:  # numpy returns the bytes of members that are no arrays
+        raise DataError(f"{path}: '{quoted(other)}' is not an array. Write the file again, with numpy.savez.")
+    return arrays
 
 
 def first(columns: Columns, names: tuple[str, ...]) -> NDArray[Any] | None:

@@ -116,7 +116,7 @@ def load_features(path: str | Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """
     path = Path(path)
     if path.suffix == ".npy":
-        array = opened(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+        array = opened(path, lambda: np.lib.format.open_memmap(path, mode="r"))  # np.load also opens .npz
         head = array[:1] if array.ndim == 2 else array  # the other rows are checked when they are read
         as_matrix(head, f"{path}, one row per image,")
         return array, None

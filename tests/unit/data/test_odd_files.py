@@ -461,3 +461,10 @@ def test_odd_values_are_examined_without_warnings(table: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert examine(load_tables(table))
+
+
+def test_archive_called_npy_is_an_error(tmp_path: Path) -> None:
+    with open(tmp_path / "features.npy", "wb") as file:
+        np.savez(file, X=np.eye(3))
+    with pytest.raises(DataError, match="cannot be read"):
+        load_features(tmp_path / "features.npy")
