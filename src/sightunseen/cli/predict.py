@@ -81,14 +81,14 @@ def _of_photos(args: argparse.Namespace, model: Any, candidates: Any) -> int:
 
 def _explainer_of(args: argparse.Namespace, model: Any) -> "Callable[[Any, Any], Batch] | None":
     """Build the function that explains the best classes of images; None without ``--reasons``."""
+    if args.reasons is None:
+        return None
     import numpy as np
 
-    from sightunseen.analysis.reasons import Explainer
+    from sightunseen.analysis.reasons import Explainer  # imports torch
     from sightunseen.core.names import readable_attribute
     from sightunseen.prediction import REASONS
 
-    if args.reasons is None:
-        return None
     explainer = Explainer(model, args.reasons)
     if not explainer.speaks:
         print("note: reasons are empty, because the class vectors of this model are text embeddings.", file=sys.stderr)
