@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from sightunseen._version import __version__
-from sightunseen.core.documents import quoted
+from sightunseen.core.documents import printable, quoted
 from sightunseen.core.errors import SightUnseenError
 from sightunseen.core.limits import MESSAGE_LENGTH
 from sightunseen.core.trust import allow_downloads
@@ -87,7 +87,7 @@ def _exit_code(error: Exception) -> int:
 
 def _print_error(message: str) -> None:
     """Print an error message in one line of limited length: it may quote a file or an argument of any size."""
-    text = "".join(letter if letter.isprintable() else " " for letter in message[: 2 * MESSAGE_LENGTH])
+    text = printable(message[:MESSAGE_LENGTH], " ")
     most = MESSAGE_LENGTH - len("error: ")
     shown = text if len(message) <= most else f"{text[: most - 5]} ..."
     print(f"error: {shown}", file=sys.stderr)
@@ -95,9 +95,10 @@ def _print_error(message: str) -> None:
 
 def _is_text(word: str) -> bool:
     try:
-        return "\0" not in word and bool(word.encode() or True)
+        word.encode()
     except UnicodeEncodeError:  # bytes of the command line that are not UTF-8
         return False
+    return "\0" not in word
 
 
 class _Parser(argparse.ArgumentParser):

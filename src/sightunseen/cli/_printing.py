@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from sightunseen.core.documents import printable
 from sightunseen.core.records import RunRecord
 
 if TYPE_CHECKING:
@@ -175,8 +176,7 @@ def _shorten(lines: list[list[str]], columns: Sequence[str], k: int, width: int)
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    text = f"{value:.1f}" if isinstance(value, float) else str(value)
-    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+    return printable(f"{value:.1f}" if isinstance(value, float) else str(value))
 
 
 def _is_number(text: str) -> bool:

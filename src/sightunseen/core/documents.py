@@ -143,8 +143,13 @@ def quoted(value: object, most: int = QUOTED_LENGTH) -> str:
     'aaaaaaa...'
     """
     text = str(value)[: most + 1]
-    printable = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return printable if len(text) <= most else printable[: most - 3] + "..."
+    shown = printable(text)
+    return shown if len(text) <= most else shown[: most - 3] + "..."
+
+
+def printable(text: str, other: str = "?") -> str:
+    """Replace the characters of a text that are not printable, such as those that control a terminal."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else other for letter in text)
 
 
 @cache

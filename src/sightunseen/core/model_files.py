@@ -78,7 +78,7 @@ def was_written_here(path: Path) -> bool:
         Whether its ``model.json`` has the format of this package.
     """
     try:
-        return bool(validated(dict[str, Any], read_document(path / "model.json")).get("format") == FORMAT)
+        return bool(_table_in(path / "model.json").get("format") == FORMAT)
     except (OSError, DocumentError):
         return False
 
@@ -132,7 +132,7 @@ def read_model(path: Path) -> ModelFiles:
         If the folder is missing, incomplete, damaged or of another format version.
     """
     while True:
-        folder = aside_of(path) if not path.exists() and aside_of(path).exists() else path  # it is being replaced
+        folder = _standing(path)
         before = _inode(folder)
         try:
             return _read(folder)
@@ -155,7 +155,7 @@ def check_model_folder(path: Path) -> None:
     ModelError
         If there is none.
     """
-    standing = path if path.exists() else aside_of(path)  # aside: it is being replaced
+    standing = _standing(path)
     if not standing.is_dir():
         raise ModelError(f"there is no model folder at {path}. Train one with: sightunseen train DATA --out {path}")
     if not (standing / "model.json").is_file():
@@ -174,6 +174,11 @@ def _read(path: Path) -> ModelFiles:
     if description.record_sha256 is not None:
         record = RunRecord.from_json(_read_checked(path / "record.json", description.record_sha256).decode("utf-8", "replace"))
     return ModelFiles(description.method, description.content, arrays, record)
+
+
+def _standing(path: Path) -> Path:
+    """The folder at a path, or the one aside while another process replaces it."""
+    return aside_of(path) if not path.exists() and aside_of(path).exists() else path
 
 
 def _inode(path: Path) -> int | None:
@@ -198,7 +203,7 @@ def _read_checked(path: Path, checksum: str) -> bytes:
 
 def _read_description(path: Path) -> Description:
     try:
-        sealed = validated(dict[str, Any], read_document(path))
+        sealed = _table_in(path)
     except (OSError, DocumentError) as error:
         raise _damaged(path) from error
     if sealed.get("format") != FORMAT:
@@ -215,6 +220,13 @@ def _read_description(path: Path) -> Description:
         return validated(Description, description)
     except DocumentError as error:
         raise ModelError(f"{path} is not the description of a model: {error}. Copy the model folder again.") from error
+
+
+def _table_in(path: Path) -> dict[str, Any]:
+    found = read_document(path)
+    if not isinstance(found, dict):
+        raise DocumentError("not a table")
+    return found
 
 
 def _seal(description: Mapping[str, Any]) -> str:

@@ -126,7 +126,7 @@ def load_model(path: str | Path) -> "ZeroShotClassifier":
     from sightunseen.core.model_files import read_model
 
     files = read_model(Path(path))
-    if not isinstance(files.method, str) or files.method not in METHODS:
+    if files.method not in METHODS:
         raise ModelError(
             f"{path} holds a model of the unknown method '{quoted(files.method)}'; this version of sightunseen knows "
             f"{', '.join(METHODS)}. Update sightunseen."
