@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sightunseen.core.blocks import Named
-from sightunseen.core.calibration import NONE, probabilities
+from sightunseen.core.calibration import NONE
 from sightunseen.core.errors import SettingsError
 from sightunseen.core.files import written_atomically
 from sightunseen.methods import ZeroShotClassifier
+from sightunseen.methods.base.top_classes import ClassRanking
 
 ENDINGS = (".csv", ".json", ".jsonl", ".parquet")
 COLUMNS = ("path", "rank", "class", "confidence", "seen")
@@ -75,27 +76,25 @@ def ranked(
     if top < 1:
         raise SettingsError(f"top must be at least 1; got {top}.")
     labels = model.candidates(candidates)
-    answers = np.append(labels.astype(object), NONE)
-    seen = np.append(np.isin(labels, model.seen_classes_), False)
-    score = model.scorer(labels)
-    for block, names in blocks:
-        scores = score(block)
-        is_none = model.is_none(scores, labels) & none
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
-        columns = np.column_stack([np.full(len(best), len(labels)), best])  # (n, 1 + k): NONE, then the best classes
+    ranking = ClassRanking(model, labels)
+    answers, seen = np.append(labels.astype(object), NONE), np.append(ranking.seen, False)
+    for block, names, best in ranking.over(blocks, top, model.temperature_):
+        is_none = ranking.is_none(best) & none
+        # (n, 1 + k): NONE, then the best classes
+        columns = np.column_stack([np.full(len(is_none), len(labels)), best.columns])
         given = np.ones(columns.shape, dtype=bool)  # the answers that become rows
         given[:, 0], given[is_none, top:] = is_none, False
-        confidence = probabilities(scores, model.temperature_)
-        confidence = np.column_stack([confidence, 1 - confidence.max(axis=1)])
+        shares = best.confidences(model.temperature_)
+        confidence = np.column_stack([1 - shares[:, 0], shares])
         batch = {
             "path": np.repeat(names, given.sum(axis=1)),
             "rank": given.cumsum(axis=1)[given],
             "class": answers[columns[given]],
-            "confidence": np.take_along_axis(confidence, columns, axis=1)[given],
+            "confidence": confidence[given],
             "seen": seen[columns[given]],
         }
         if explain is not None:
-            batch |= {name: _beside_best(texts, given) for name, texts in explain(block, labels[best[:, 0]]).items()}
+            batch |= {name: _beside_best(texts, given) for name, texts in explain(block, labels[best.columns[:, 0]]).items()}
         yield batch
 
 

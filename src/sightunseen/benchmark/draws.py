@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightunseen.core.class_table import Labels
-from sightunseen.core.dataset import HELD_OUT_PART, Rows, ZeroShotDataset
+from sightunseen.core.dataset import HELD_OUT_PART, ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.randomness import as_generator, derive_seed
+from sightunseen.core.rows import Indices
 
 ALL = "all"  # the data set's own numbers of seen and unseen classes
 LEAST_SEEN, LEAST_UNSEEN, USUAL_UNSEEN, LEAST_IMAGES = 2, 2, 5, 3
@@ -157,8 +158,8 @@ def draw_split(data: ZeroShotDataset, n_seen: int | str, seed: int, unequal: flo
     )
 
 
-def _rows_of(data: ZeroShotDataset, labels: Labels) -> list[Rows]:
-    """Rows of the images of each class, in all splits of the data."""
+def _rows_of(data: ZeroShotDataset, labels: Labels) -> list[Indices]:
+    """Indices of the images of each class, in all splits of the data."""
     rows = np.sort(np.concatenate([data.train_rows, data.test_seen_rows, data.test_unseen_rows]))
     values, codes = np.unique(data.labels[rows], return_inverse=True)
     order = np.argsort(codes, kind="stable")
@@ -166,7 +167,7 @@ def _rows_of(data: ZeroShotDataset, labels: Labels) -> list[Rows]:
     return [by_class[position] for position in np.searchsorted(values, labels)]
 
 
-def _kept(mixed: Rows, uniform: float, unequal: float) -> Rows:
+def _kept(mixed: Indices, uniform: float, unequal: float) -> Indices:
     """First rows of a class, a share of ``unequal ** -uniform``."""
     size = round(len(mixed) * unequal**-uniform)
     return mixed[: max(size, min(LEAST_IMAGES, len(mixed)))]

@@ -111,7 +111,10 @@ class ClassTable:
         sizes = {np.size(vector) for vector in classes.values()}
         if len(sizes) > 1:
             raise DataError(f"all class vectors must have one length; found lengths {sorted(sizes)}.")
-        return cls(list(classes), np.array(list(classes.values()), dtype=object))
+        vectors = list(classes.values())
+        if all(isinstance(vector, np.ndarray) and vector.ndim == 1 and vector.dtype.kind in "iuf" for vector in vectors):
+            return cls(list(classes), np.stack(vectors))
+        return cls(list(classes), np.array(vectors, dtype=object))
 
     @classmethod
     def one_hot(cls, labels: Iterable[Any]) -> "ClassTable":
@@ -230,9 +233,8 @@ class ClassTable:
             If a label is not in the table or is repeated, or if no label is left.
         """
         rows = self.rows_of(labels)
-        return ClassTable(
-            self.labels[rows], {kind: array[rows] for kind, array in self.semantics.items()}, self.names, use=self.use
-        )
+        chosen = {kind: _read_only(array[rows]) for kind, array in self.semantics.items()}
+        return ClassTable(self.labels[rows], chosen, self.names, use=self.use)
 
     def extended(self, other: "ClassTable") -> "ClassTable":
         """Return this table with further classes appended, in the semantics in use.
@@ -260,7 +262,7 @@ class ClassTable:
                 f"new classes need vectors of length {self.vectors.shape[1]} ('{self.use}'); got {other.vectors.shape[1]}."
             )
         labels = self.labels.tolist() + other.labels.tolist()
-        vectors = np.concatenate([self.vectors, self._in_own_order(other)])
+        vectors = _read_only(np.concatenate([self.vectors, self._in_own_order(other)]))
         return ClassTable(labels, {self.use: vectors}, self.attribute_names)
 
     def without(self, labels: ArrayLike) -> "ClassTable":
@@ -329,12 +331,14 @@ class ClassTable:
         given = np.asarray(array) if isinstance(array, np.ndarray) else array
         if isinstance(given, np.ndarray) and given.dtype.kind == "b":
             given = np.asarray(given, dtype=np.float64)
-        vectors = np.array(as_matrix(given, f"semantics '{quoted(name)}'"), dtype=np.float64)
+        matrix = as_matrix(given, f"semantics '{quoted(name)}'")
+        # Only an array that nobody can change is shared with another table: with a million classes, a copy has gigabytes.
+        shared = matrix.dtype == np.float64 and matrix.base is None and not matrix.flags.writeable
+        vectors = _read_only(matrix if shared else np.array(matrix, dtype=np.float64))
         if len(vectors) != len(self.labels):
             raise DataError(
                 f"semantics '{name}' must have one row for each of the {len(self.labels)} labels; got shape {vectors.shape}."
             )
-        vectors.flags.writeable = False
         return vectors
 
     def _checked_names(self, kind: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -354,6 +358,11 @@ def _checked_labels(labels: ArrayLike) -> Labels:
         raise DataError(f"a class table needs a list of labels; got {quoted(error, 100)}.") from error
     if array.ndim == 1:
         as_labels(array, "the labels of a class table")
+    return array
+
+
+def _read_only(array: Vectors) -> Vectors:
+    array.flags.writeable = False
     return array
 
 

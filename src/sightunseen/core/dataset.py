@@ -12,13 +12,15 @@ from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.conversion import as_labels
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError
+from sightunseen.core.memory import free_memory
 from sightunseen.core.randomness import as_generator, derive_seed
+from sightunseen.core.rows import Indices, Rows, SelectedRows
 
-Features = NDArray[Any]
-Rows = NDArray[np.intp]
+Features = Any  # ndarray or Rows of shape (n, d)
 
 Data = TypeVar("Data", bound="Fold | ZeroShotDataset")
 
+LOADED_PART = 0.25  # share of the free memory up to which features of a split are loaded
 HELD_OUT_PART = 0.2  # share of each training class's images, as in the test-seen sets of the benchmark
 
 
@@ -26,12 +28,12 @@ HELD_OUT_PART = 0.2  # share of each training class's images, as in the test-see
 class Split:
     """A subset of the images of a data set.
 
-    ``X`` is gathered at first use, so memory-mapped features stay on disk until then.
+    ``X`` is gathered at first use, so features in files stay on disk until then.
 
     Parameters
     ----------
-    features : ndarray of shape (N, d)
-        Features of all images of the data set, possibly memory-mapped.
+    features : ndarray or Rows of shape (N, d)
+        Features of all images of the data set: in memory, memory-mapped or in files.
     labels : ndarray of shape (N,)
         Labels of all images of the data set.
     rows : ndarray of int of shape (n,)
@@ -40,12 +42,15 @@ class Split:
 
     features: Features = field(repr=False)
     labels: Labels = field(repr=False)
-    rows: Rows = field(repr=False)
+    rows: Indices = field(repr=False)
 
     @cached_property
     def X(self) -> Features:  # noqa: N802 - scikit-learn's name for it
-        """Features of the subset, shape (n, d)."""
-        return np.asarray(self.features[self.rows])
+        """Features of the subset, shape (n, d): an array, or rows on disk if they need more than a quarter of the memory."""
+        if not isinstance(self.features, Rows):
+            return np.asarray(self.features[self.rows])
+        on_disk = SelectedRows(self.features, self.rows)
+        return on_disk if on_disk.nbytes > LOADED_PART * free_memory() else np.asarray(on_disk)
 
     @cached_property
     def y(self) -> Labels:
@@ -98,8 +103,8 @@ class ZeroShotDataset:
     ----------
     name : str
         Name of the data set, for messages and records.
-    features : ndarray of shape (N, d)
-        Features of all images, possibly memory-mapped.
+    features : ndarray or Rows of shape (N, d)
+        Features of all images: in memory, memory-mapped or in files.
     labels : ndarray of shape (N,)
         Labels of all images.
     classes : ClassTable
@@ -107,7 +112,7 @@ class ZeroShotDataset:
     train_rows, test_seen_rows, test_unseen_rows : ndarray of int
         Row indices of the training images, of the test images of seen classes and of those of unseen classes.
     listed_train, listed_validation : ndarray of int, default=None
-        Rows in ``train_loc`` and ``val_loc`` of benchmark files. Only the split doctor reads them.
+        Indices in ``train_loc`` and ``val_loc`` of benchmark files. Only the split doctor reads them.
     validation : tuple of (ndarray, ndarray), default=()
         Class folds that come with the data, as pairs of training and validation labels.
     image_names : ndarray of shape (N,), default=None
@@ -139,11 +144,11 @@ class ZeroShotDataset:
     features: Features = field(repr=False)
     labels: Labels = field(repr=False)
     classes: ClassTable
-    train_rows: Rows = field(repr=False)
-    test_seen_rows: Rows = field(repr=False)
-    test_unseen_rows: Rows = field(repr=False)
-    listed_train: Rows | None = field(default=None, repr=False)
-    listed_validation: Rows | None = field(default=None, repr=False)
+    train_rows: Indices = field(repr=False)
+    test_seen_rows: Indices = field(repr=False)
+    test_unseen_rows: Indices = field(repr=False)
+    listed_train: Indices | None = field(default=None, repr=False)
+    listed_validation: Indices | None = field(default=None, repr=False)
     validation: tuple[tuple[Labels, Labels], ...] = field(default=(), repr=False)
     image_names: NDArray[Any] | None = field(default=None, repr=False)
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -179,7 +184,7 @@ class ZeroShotDataset:
 
         Parameters
         ----------
-        X : array-like of shape (N, d)
+        X : array-like or Rows of shape (N, d)
             Features of the images.
         y : array-like of shape (N,)
             Labels of the images.
@@ -203,7 +208,7 @@ class ZeroShotDataset:
         DataError
             If ``split`` has other values or another length, or if features and labels do not fit together.
         """
-        features, labels = np.asarray(X), np.asarray(y)
+        features, labels = X if isinstance(X, Rows) else np.asarray(X), np.asarray(y)
         part = np.full(labels.shape, "train") if split is None else as_labels(split, "split")
         unknown = sorted(set(part.ravel().tolist()) - {"train", "test_seen", "test_unseen"})
         if unknown:
@@ -310,14 +315,14 @@ class ZeroShotDataset:
             pairs.append((np.setdiff1d(self.seen, held), held))
         return [self.class_fold(held, derive_seed(seed, "held out", k), train) for k, (train, held) in enumerate(pairs)]
 
-    def _split(self, rows: Rows) -> Split:
+    def _split(self, rows: Indices) -> Split:
         return Split(self.features, self.labels, rows)
 
     def _listed_pair(self, k: int) -> tuple[Labels, Labels]:
         train, held = self.validation[k]
         return np.intersect1d(train, self.seen), np.intersect1d(held, self.seen)
 
-    def drawn_classes(self, k: int, seed: int = 0) -> Labels:
+    def drawn_classes(self, k: int, seed: int = 0, among: Labels | None = None) -> Labels:
         """Draw the validation classes of a class fold from the seen classes.
 
         Parameters
@@ -326,6 +331,8 @@ class ZeroShotDataset:
             Number of the fold.
         seed : int, default=0
             Seed of the draw.
+        among : ndarray of labels, default=None
+            Seen classes to draw from. None: all.
 
         Returns
         -------
@@ -342,9 +349,10 @@ class ZeroShotDataset:
                 f"choosing on validation classes needs at least 4 seen classes to hold some out; {self.name} has "
                 f"{len(self.seen)}. Add classes, or train with fixed hyperparameters (--select none)."
             )
+        among = self.seen if among is None else among
         ratio = len(self.unseen) / (len(self.seen) + len(self.unseen))
-        size = int(np.clip(round(ratio * len(self.seen)), 2, len(self.seen) - 2))
-        mixed = as_generator(derive_seed(seed, "validation classes", k)).permutation(self.seen)
+        size = int(np.clip(round(ratio * len(among)), 2, len(among) - 2))
+        mixed = as_generator(derive_seed(seed, "validation classes", k)).permutation(among)
         return np.sort(mixed[:size])
 
     def held_out_images(self, classes: Labels, seed: int = 0) -> tuple[Split, Split]:
@@ -362,15 +370,26 @@ class ZeroShotDataset:
         train, held_out : Split
             At least one image of a class remains in ``train``; of a single image, none is held out.
         """
-        labels = self.labels[self.train_rows]
         rng = as_generator(seed)
         train, held = [], []
-        for label in classes:
-            mixed = rng.permutation(self.train_rows[labels == label])
+        for rows in self._train_rows_by_class(classes):
+            mixed = rng.permutation(rows)
             size = max(1, round(HELD_OUT_PART * len(mixed))) if len(mixed) > 1 else 0
             held.append(mixed[:size])
             train.append(mixed[size:])
         return self._split(np.sort(np.concatenate(train))), self._split(np.sort(np.concatenate(held)))
+
+    def _train_rows_by_class(self, classes: Labels) -> list[Indices]:
+        """Indices of the training images of each class, in the order of ``train_rows``."""
+        order, starts = self._train_order
+        first = np.searchsorted(self.seen, classes)
+        return [self.train_rows[order[starts[k] : starts[k + 1]]] for k in first.tolist()]
+
+    @cached_property
+    def _train_order(self) -> tuple[Indices, Indices]:
+        """Training images sorted by class, and the position at which each seen class begins."""
+        codes = np.searchsorted(self.seen, self.labels[self.train_rows])
+        return np.argsort(codes, kind="stable"), np.searchsorted(np.sort(codes), np.arange(len(self.seen) + 1))
 
     def class_fold(self, validation: Labels, seed: int = 0, train: Labels | None = None) -> Fold:
         """Make a class fold.
@@ -431,7 +450,7 @@ def apart(data: Data, hold_out: float, seed: int = 0) -> tuple[Data, Data]:
     return _with_unseen(data, np.sort(mixed[size:])), _with_unseen(data, np.sort(mixed[:size]))
 
 
-def _with_unseen(data: Data, rows: Rows) -> Data:
+def _with_unseen(data: Data, rows: Indices) -> Data:
     if isinstance(data, Fold):
         return replace(data, test_unseen=replace(data.test_unseen, rows=rows))
     return replace(data, test_unseen_rows=rows)

@@ -1,7 +1,7 @@
 """Linear classifiers in plain numpy: for a fixed list of classes, and as a function of class vectors."""
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ ARRAYS = {  # of a file of linear classifiers; those of earlier releases lack ``
 }
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, BadZipFile, zlib.error)
 SMALLEST_LENGTH = 1e-12  # lower bound of vector lengths, against division by zero
+BLOCK_BYTES = 64 << 20  # of a matrix with one row per class, in double precision, that is computed at a time
 
 
 @dataclass(frozen=True)
@@ -252,6 +253,12 @@ class ClassifierMap:
         bias : ndarray of float32 of shape (c,)
             Bias of each class.
         """
+        width = max(vectors.shape[1], 0 if self.projection is None else self.projection.shape[1])
+        made = [self._made(vectors[rows], seen_indices[rows]) for rows in class_blocks(len(vectors), width)]
+        weights, bias = zip(*made, strict=True)
+        return np.concatenate(weights), np.concatenate(bias)
+
+    def _made(self, vectors: NDArray[Any], seen_indices: NDArray[Any]) -> tuple[Floats, Floats]:
         classifiers = vectors.astype(np.float64)
         for layer in self.layers:
             classifiers = layer(classifiers)
@@ -266,6 +273,33 @@ class ClassifierMap:
         if self.projection is not None:
             classifiers = classifiers @ self.projection
         return classifiers.astype(np.float32), bias.astype(np.float32)
+
+
+def class_blocks(count: int, width: int, size: int = BLOCK_BYTES) -> Iterator[slice]:
+    """Yield blocks of consecutive classes whose rows of a matrix have at most ``size`` bytes together.
+
+    Parameters
+    ----------
+    count : int
+        Number of classes.
+    width : int
+        Number of columns of the matrix, in double precision.
+    size : int, default=BLOCK_BYTES
+        Number of bytes; a block has at least one class.
+
+    Yields
+    ------
+    slice
+        Consecutive rows; without classes, one empty slice.
+
+    Examples
+    --------
+    >>> list(class_blocks(1000, 16384))
+    [slice(0, 512, None), slice(512, 1000, None)]
+    """
+    rows = max(1, size // (8 * max(width, 1)))
+    for start in range(0, max(count, 1), rows):
+        yield slice(start, min(start + rows, count))
 
 
 def signed_root(values: NDArray[Any]) -> NDArray[Any]:

@@ -8,9 +8,13 @@ from pathlib import Path
 from sightunseen.core.errors import DataError
 from sightunseen.core.limits import EXPANDED_BYTES, EXPANSION
 
-CGROUPS = (  # limit and use of memory in control groups, versions 2 and 1
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+# Folder of control groups, limit, use, and the parts of the use that are cached files, in versions 2 and 1.
+CGROUPS = (
+    ("", "/sys/fs/cgroup", "memory.max", "memory.current", ("active_file", "inactive_file")),
+    (
+        *("memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ("total_active_file", "total_inactive_file"),
+    ),
 )
 
 
@@ -62,15 +66,27 @@ def _bounds() -> Iterator[int]:
     with suppress(OSError, ValueError, IndexError):
         content = Path("/proc/meminfo").read_text("ascii")
         yield 1024 * int(content.partition("MemAvailable:")[2].split()[0])
-    for limit, use in CGROUPS:
-        with suppress(OSError, ValueError):  # no such group, or "max"
-            yield int(Path(limit).read_text("ascii")) - int(Path(use).read_text("ascii"))
+    yield from _cgroup_bounds()
     with suppress(ImportError, OSError, ValueError):
         import resource
 
         allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
         if allowed != resource.RLIM_INFINITY:
             yield allowed - resource.getpagesize() * int(Path("/proc/self/statm").read_text("ascii").split()[0])
+
+
+def _cgroup_bounds() -> Iterator[int]:
+    """Free memory of the control groups of this process; cached files do not count as used."""
+    own = {}
+    with suppress(OSError, ValueError):
+        lines = Path("/proc/self/cgroup").read_text("utf-8").splitlines()
+        own = {names: path for _, names, path in (line.split(":", 2) for line in lines)}
+    for name, root, limit, use, cached in CGROUPS:
+        for folder in {Path(root), Path(root + own.get(name, ""))}:  # in a container, the root is its own group
+            with suppress(OSError, ValueError):  # no such group, or "max"
+                counts = dict(line.split() for line in (folder / "memory.stat").read_text("ascii").splitlines())
+                used = int((folder / use).read_text("ascii")) - sum(int(counts.get(kind, 0)) for kind in cached)
+                yield int((folder / limit).read_text("ascii")) - used
 
 
 def _shown(size: int) -> str:

@@ -113,6 +113,9 @@ def class_weights(truth: NDArray[Any]) -> Doubles:
     return np.asarray(1.0 / (counts[position] * len(labels)))
 
 
+NOT_BOTH = "the seen-unseen curve needs candidates and images of both seen and unseen classes."
+
+
 @dataclass(frozen=True)
 class SeenUnseenCurve:
     """Accuracy on seen and unseen classes as a function of a bonus on the scores of all unseen classes.
@@ -234,39 +237,99 @@ def seen_unseen_curve(scores: ArrayLike, y_true: ArrayLike, candidates: ArrayLik
     >>> curve.area, curve.best_bonus(), curve.at(3)
     (1.0, 3.0, (1.0, 1.0))
     """
-    scores = np.asarray(scores, dtype=np.float64)
-    y_true, candidates = np.asarray(y_true), np.asarray(candidates)
-    if scores.shape != (len(y_true), len(candidates)) or not np.isfinite(scores).all():
+    scores, candidates = np.asarray(scores, dtype=np.float64), np.asarray(candidates)
+    images = len(np.asarray(y_true))
+    if scores.shape != (images, len(candidates)):
         raise DataError(
-            f"the seen-unseen curve needs a finite score for each of {len(y_true)} images and {len(candidates)} candidates; "
-            f"got shape {scores.shape}, with {int((~np.isfinite(scores)).sum())} scores NaN or infinite."
+            f"the seen-unseen curve needs a score for each of {images} images and {len(candidates)} candidates; got shape "
+            f"{scores.shape}."
         )
-    column_seen, image_seen = np.isin(candidates, seen), np.isin(y_true, seen)
-    if not (column_seen.any() and (~column_seen).any() and image_seen.any() and (~image_seen).any()):
-        raise DataError("the seen-unseen curve needs candidates and images of both seen and unseen classes.")
-
-    best_seen, seen_right = _best(scores[:, column_seen], candidates[column_seen], y_true)
-    best_unseen, unseen_right = _best(scores[:, ~column_seen], candidates[~column_seen], y_true)
-    margin = best_seen - best_unseen  # an unseen class is predicted once the bonus exceeds it
-    weight = np.empty(len(y_true))
-    for side in (image_seen, ~image_seen):
-        weight[side] = class_weights(y_true[side])
-
-    order = np.argsort(margin, kind="stable")
-    gained = np.where(unseen_right & ~image_seen, weight, 0.0)[order]
-    lost = np.where(seen_right & image_seen, weight, 0.0)[order]
-    last_of_ties = np.append(np.diff(margin[order]) > 0, True)
-    unseen = np.concatenate([[0.0], np.cumsum(gained)[last_of_ties]])
-    total_lost = np.cumsum(lost)
-    seen_part = total_lost[-1] - np.concatenate([[0.0], total_lost[last_of_ties]])
-    bonus = np.concatenate([[-np.inf], margin[order][last_of_ties]])
-    return SeenUnseenCurve(bonus, unseen, seen_part)
+    column_seen = np.isin(candidates, seen)
+    if column_seen.all() or not column_seen.any():
+        raise DataError(NOT_BOTH)
+    return BestScores.of(scores, candidates, column_seen).curve(y_true, seen)
 
 
-def _best(scores: Doubles, labels: NDArray[Any], y_true: NDArray[Any]) -> tuple[Doubles, NDArray[np.bool_]]:
-    """Best score of each image, and whether it belongs to the true class."""
-    column = scores.argmax(axis=1)
-    return scores[np.arange(len(scores)), column], labels[column] == y_true
+@dataclass(frozen=True)
+class BestScores:
+    """Best seen and best unseen class of each image, with their scores: all that the seen-unseen curve needs.
+
+    Parameters
+    ----------
+    seen, unseen : ndarray of shape (n,)
+        Labels of the best seen and the best unseen class.
+    seen_scores, unseen_scores : ndarray of shape (n,)
+        Their scores.
+    """
+
+    seen: NDArray[Any]
+    seen_scores: Doubles
+    unseen: NDArray[Any]
+    unseen_scores: Doubles
+
+    @classmethod
+    def of(cls, scores: NDArray[Any], candidates: NDArray[Any], column_seen: NDArray[np.bool_]) -> "BestScores":
+        """Find the best classes.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n, c)
+            Scores.
+        candidates : ndarray of shape (c,)
+            Label of each column.
+        column_seen : ndarray of bool of shape (c,)
+            Whether the class is seen; there are seen and unseen ones.
+
+        Returns
+        -------
+        BestScores
+            The best classes.
+        """
+        best = cls.empty(len(scores), candidates.dtype)
+        best.fill(np.arange(len(scores)), scores, candidates, column_seen)
+        return best
+
+    @classmethod
+    def empty(cls, images: int, labels: Any) -> "BestScores":
+        """Make room for images whose labels have this type."""
+        return cls(np.empty(images, labels), np.empty(images), np.empty(images, labels), np.empty(images))
+
+    def fill(
+        self, rows: NDArray[np.intp], scores: NDArray[Any], candidates: NDArray[Any], column_seen: NDArray[np.bool_]
+    ) -> None:
+        """Find the best classes of some of the images, at ``rows``; see :meth:`of`."""
+        self.seen[rows], self.seen_scores[rows] = _best(scores[:, column_seen], candidates[column_seen])
+        self.unseen[rows], self.unseen_scores[rows] = _best(scores[:, ~column_seen], candidates[~column_seen])
+
+    def curve(self, y_true: ArrayLike, seen: ArrayLike) -> SeenUnseenCurve:
+        """Compute the exact seen-unseen curve; see :func:`seen_unseen_curve`."""
+        y_true = np.asarray(y_true)
+        wrong = int((~np.isfinite(self.seen_scores) | ~np.isfinite(self.unseen_scores)).sum())
+        if wrong:
+            raise DataError(f"the seen-unseen curve needs finite scores; {wrong} images have a score that is NaN or infinite.")
+        image_seen = np.isin(y_true, seen)
+        if image_seen.all() or not image_seen.any():
+            raise DataError(NOT_BOTH)
+        margin = self.seen_scores - self.unseen_scores  # an unseen class is predicted once the bonus exceeds it
+        weight = np.empty(len(y_true))
+        for side in (image_seen, ~image_seen):
+            weight[side] = class_weights(y_true[side])
+
+        order = np.argsort(margin, kind="stable")
+        gained = np.where((self.unseen == y_true) & ~image_seen, weight, 0.0)[order]
+        lost = np.where((self.seen == y_true) & image_seen, weight, 0.0)[order]
+        last_of_ties = np.append(np.diff(margin[order]) > 0, True)
+        unseen_part = np.concatenate([[0.0], np.cumsum(gained)[last_of_ties]])
+        total_lost = np.cumsum(lost)
+        seen_part = total_lost[-1] - np.concatenate([[0.0], total_lost[last_of_ties]])
+        bonus = np.concatenate([[-np.inf], margin[order][last_of_ties]])
+        return SeenUnseenCurve(bonus, unseen_part, seen_part)
+
+
+def _best(scores: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], Doubles]:
+    """Label and score of the best class of each image; the score is NaN if one of the scores is."""
+    column = scores.argmax(axis=1)  # that of NaN, if there is one
+    return labels[column], np.take_along_axis(scores, column[:, None], axis=1)[:, 0].astype(np.float64)
 
 
 @dataclass(frozen=True)

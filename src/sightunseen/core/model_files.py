@@ -7,7 +7,7 @@ byte is detected before the model is used.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def write_model(path: Path, files: ModelFiles) -> None:
     record = None if files.record is None else files.record.to_json()
     checksums = hashlib.sha256(weights).hexdigest(), None if record is None else hashlib.sha256(record.encode()).hexdigest()
     made = Description(FORMAT, FORMAT_VERSION, files.method, *checksums, dict(files.content))
-    description = json.loads(json.dumps(asdict(made), allow_nan=False))  # all keys as text, as they will be read back
+    description = json.loads(json.dumps(vars(made), allow_nan=False))  # all keys as text, as they will be read back
     sealed = {"sha256": _seal(description), **description}
     with folder_written_atomically(path, replaceable=was_written_here) as folder:
         (folder / "model.json").write_text(json.dumps(sealed, indent=2, ensure_ascii=False, allow_nan=False), "utf-8")

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.conversion import as_indices, as_labels, as_matrix
-from sightunseen.core.dataset import Rows, ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError
 from sightunseen.core.limits import PATH_LENGTH
+from sightunseen.core.rows import Indices
 from sightunseen.data.content_cache import cached_arrays
 from sightunseen.data.matfiles import read_mat
 from sightunseen.data.opening import read_lines
@@ -41,7 +42,7 @@ class GBUFiles:
     features : ndarray of shape (n, d)
         Features of the images.
     labels : ndarray of shape (m,)
-        Rows of the class list, from one.
+        Indices of the class list, from one.
     splits : dict of str to ndarray
         Arrays of the split file.
     vectors : dict of str to ndarray of shape (c, a)
@@ -197,7 +198,7 @@ def as_dataset(files: GBUFiles) -> ZeroShotDataset:
     names = np.array(files.class_names)
     classes = ClassTable(names, files.vectors, _attribute_names(files), use=files.semantics)
 
-    def classes_of(images: Rows) -> Labels:
+    def classes_of(images: Indices) -> Labels:
         return np.unique(names[np.unique(labels[images]) - 1])  # far fewer texts to compare than images
 
     return ZeroShotDataset(
@@ -306,7 +307,7 @@ def _parts_of(semantics: str) -> list[tuple[str, float]]:
     return parts
 
 
-def _rows(files: GBUFiles, part: str) -> Rows:
+def _rows(files: GBUFiles, part: str) -> Indices:
     if part not in files.splits:
         raise DataError(f"{files.splits_name}.mat has no '{part}'; it has {', '.join(sorted(files.splits))}.")
     rows = np.asarray(files.splits[part], dtype=np.intp) - 1  # the .mat indices count from one
@@ -356,7 +357,7 @@ def _attribute_names(files: GBUFiles) -> dict[str, list[str]]:
 
 
 def _validation_pairs(
-    files: GBUFiles, classes_of: Callable[[Rows], Labels], listed: Mapping[str, Rows | None], seen: Labels
+    files: GBUFiles, classes_of: Callable[[Indices], Labels], listed: Mapping[str, Indices | None], seen: Labels
 ) -> tuple[tuple[Labels, Labels], ...]:
     """Pairs of training and validation classes, from ``train_loc``/``val_loc`` and from the class lists 1 to 3."""
     pairs = []

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sightunseen.methods.base.gradient_adaptable import GradientAdaptableClassifier as GradientAdaptableClassifier
     from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier as GradientTrainedClassifier
     from sightunseen.methods.base.leave_out import LeaveClassesOut as LeaveClassesOut
+    from sightunseen.methods.base.one_pass import OnePassClassifier as OnePassClassifier
     from sightunseen.methods.cmt import CMT as CMT
     from sightunseen.methods.cnzsl import CNZSL as CNZSL
     from sightunseen.methods.conse import CONSE as CONSE
@@ -70,6 +71,7 @@ _BASE_CLASSES = {
     "GradientAdaptableClassifier": "base.gradient_adaptable",
     "GradientTrainedClassifier": "base.gradient_trained",
     "LeaveClassesOut": "base.leave_out",
+    "OnePassClassifier": "base.one_pass",
     "ZeroShotClassifier": "base.classifier",
 }
 _HOMES = {**_ESTIMATORS, **_BASE_CLASSES}

@@ -1,20 +1,20 @@
 """ESZSL: an embarrassingly simple approach to zero-shot learning (Romera-Paredes & Torr, ICML 2015), in closed form."""
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import linalg
 
 from sightunseen.core.checks import check_positive
-from sightunseen.core.class_table import ClassTable
+from sightunseen.methods.base.one_pass import OnePassClassifier
+from sightunseen.methods.base.scatter import Scatter
+from sightunseen.methods.base.sizes import mean_diagonal
+from sightunseen.methods.base.span import Span
 from sightunseen.methods.shared.bilinear import BilinearClassifier
-from sightunseen.methods.shared.sizes import mean_diagonal
-from sightunseen.methods.shared.span import Span
 
 
-class ESZSL(BilinearClassifier):
+class ESZSL(OnePassClassifier, BilinearClassifier):
     """Embarrassingly simple zero-shot learning (ESZSL): bilinear scores x' V s by regularised least squares, in closed form.
 
     V minimises ||X V S' - Y||^2 with penalties on X V, V S' and V (Eq. 3), where Y is 1 if the image belongs to the class and
@@ -74,51 +74,15 @@ class ESZSL(BilinearClassifier):
         self.semantic_norm = semantic_norm
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Solve Eq. 4.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the training images.
-        y : array-like of shape (n,)
-            Labels of the training images; their classes are the seen classes.
-        classes : ClassTable or mapping of label to vector, default=None
-            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
-
-        Returns
-        -------
-        self
-            The fitted model.
-
-        Raises
-        ------
-        SettingsError
-            If a hyperparameter is invalid.
-        DataError
-            If features, labels or class vectors cannot be used.
-        """
-        return self.fit_sharing({}, X, y, classes)
-
-    def fit_sharing(
-        self,
-        shared: dict[str, Any],
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
-    ) -> Self:
-        """Fit like :meth:`fit`, sharing the solution for features; see :meth:`ZeroShotClassifier.fit_sharing`."""
-        X, y = self._begin_fit(X, y, classes)
+    def _learn(self, scatter: Scatter, span: Span, shared: dict[str, Any]) -> None:
+        """Solve Eq. 4; the solution for features is shared between semantic penalties."""
         S = self._vectors_of(self.seen_classes_)  # (s, a)
         key = f"{self.feature_scaling}, {self.semantic_norm}, {self.feature_penalty}"
         if key not in shared:
-            Y = np.where(y[:, None] == self.seen_classes_, 1.0, -1.0)  # (n, s)
-            shared[key] = _solved_for_features(X.astype(np.float64), Y, S, self.feature_penalty)
+            shared[key] = _solved_for_features(scatter, span, S, self.feature_penalty)
         right = S.T @ S  # (a, a)
         right = _penalised(right, self.semantic_penalty * mean_diagonal(right))
-        span, half = shared[key]
-        self.map_ = span.expand(linalg.solve(right, half.T, assume_a="pos").T)
-        return self
+        self.map_ = span.expand(linalg.solve(right, shared[key].T, assume_a="pos").T)
 
     def check_settings(self) -> None:
         """Validate hyperparameters."""
@@ -127,14 +91,12 @@ class ESZSL(BilinearClassifier):
             check_positive(name, getattr(self, name))
 
 
-def _solved_for_features(
-    X: NDArray[np.float64], Y: NDArray[np.float64], S: NDArray[np.float64], penalty: float
-) -> tuple[Span, NDArray[np.float64]]:
-    """Compute (X'X + gamma I)^-1 X' Y S in coordinates of the span of the images: the span and an array (r, a)."""
-    span = Span.of(X)
-    square = span.X.T @ span.X  # (r, r)
+def _solved_for_features(scatter: Scatter, span: Span, S: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
+    """Compute (X'X + gamma I)^-1 X' Y S, of shape (r, a), in coordinates of the span of the images."""
+    square = scatter.second_moment()  # (r, r)
     left = _penalised(square, penalty * span.mean_diagonal(square))
-    return span, np.asarray(linalg.solve(left, span.X.T @ Y @ S, assume_a="pos"))
+    sums = scatter.means * scatter.counts[:, None]  # (s, r); Y is 1 for the images of a class and -1 for all others
+    return np.asarray(linalg.solve(left, (2 * sums - sums.sum(axis=0)).T @ S, assume_a="pos"))
 
 
 def _penalised(square: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:

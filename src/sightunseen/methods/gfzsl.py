@@ -1,7 +1,7 @@
 """GFZSL: a simple exponential family framework for zero-shot learning (Verma & Rai, ECML 2017), with Gaussian classes."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,14 +13,16 @@ from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.checks import check_choice, check_number, check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.methods.base.adaptable import AdaptableClassifier
+from sightunseen.methods.base.moments import AllMoments, normalisations_of
+from sightunseen.methods.base.one_pass import OnePassClassifier
+from sightunseen.methods.base.sizes import mean_diagonal
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
-from sightunseen.methods.shared.sizes import mean_diagonal
 
 KERNELS = ("linear", "quadratic")
 SEEN = ("predicted", "estimated")
 
 
-class GFZSL(ArrayStateClassifier, AdaptableClassifier):
+class GFZSL(OnePassClassifier, ArrayStateClassifier, AdaptableClassifier):
     """Generative framework (GFZSL): Gaussian classes whose parameters are regressed on class vectors.
 
     Class c is N(m_c, diag(v_c)). The mean of a seen class is that of its images; its variances are the maximum a posteriori
@@ -87,6 +89,7 @@ class GFZSL(ArrayStateClassifier, AdaptableClassifier):
 
     search_space = {"mean_penalty": (0.03, 0.1, 0.3, 1.0), "prior_images": (10.0, 40.0)}
     adaptation_space = {"mean_images": (1.0, 10.0, 100.0), "variance_images": (10.0, 1e6)}
+    in_span, squares_by_class = False, True
     learned_arrays = {
         "offset": Expected("2 d"),
         "weights": Expected("2 s d"),
@@ -114,32 +117,12 @@ class GFZSL(ArrayStateClassifier, AdaptableClassifier):
         self.semantic_norm = semantic_norm
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Estimate the parameters of the seen classes and regress them on the class vectors.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the training images.
-        y : array-like of shape (n,)
-            Labels of the training images; their classes are the seen classes.
-        classes : ClassTable or mapping of label to vector, default=None
-            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
-
-        Returns
-        -------
-        self
-            The fitted model.
-
-        Raises
-        ------
-        SettingsError
-            If a hyperparameter is invalid.
-        DataError
-            If features, labels or class vectors cannot be used.
-        """
-        X, y = self._begin_fit(X, y, classes)
-        means, variances = estimates(X, np.searchsorted(self.seen_classes_, y), self.prior_images)  # (s, d) each
+    def _learn_moments(self, moments: AllMoments, shared: dict[str, Any]) -> None:
+        """Estimate the parameters of the seen classes and regress them on the class vectors."""
+        (sums,) = (moments[name] for name in normalisations_of(self.feature_scaling))
+        self.scaling_ = sums.scaling(self.feature_scaling)
+        means = sums.means(self.scaling_)
+        variances = map_variances(sums.squares(self.scaling_), sums.counts, self.prior_images)  # (s, d) each
         self.offset_ = np.stack([means.mean(axis=0), np.log(variances).mean(axis=0)])  # (2, d)
         vectors = self._vectors_of(self.seen_classes_)
         targets = np.stack([means, np.log(variances)]) - self.offset_[:, None]  # (2, s, d)
@@ -150,8 +133,11 @@ class GFZSL(ArrayStateClassifier, AdaptableClassifier):
         self.own_classes_ = self.seen_classes_ if self.seen == "estimated" else self.seen_classes_[:0]
         own = slice(len(self.own_classes_))
         self.own_means_, self.own_variances_ = means[own], variances[own]
-        self._remember_images(X, y)
-        return self
+
+    @property
+    def needs_seen_images(self) -> bool:
+        """Whether ``adapt`` needs images of the seen classes: it does not."""
+        return False
 
     def check_settings(self) -> None:
         """Validate hyperparameters."""
@@ -315,29 +301,25 @@ def log_densities(X: NDArray[Any], means: Doubles, variances: Doubles) -> Double
     return np.asarray(-(X**2 @ precisions.T - 2 * X @ (means * precisions).T + constant) / 2)
 
 
-def estimates(X: Floats, targets: NDArray[np.int64], prior_images: float) -> tuple[Doubles, Doubles]:
-    """Estimate class means and MAP variances.
+def map_variances(squares: Doubles, counts: Doubles, prior_images: float) -> Doubles:
+    """Compute maximum a posteriori estimates of the variances.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-        Features.
-    targets : ndarray of shape (n,)
-        Class indices from 0 to s - 1.
+    squares : ndarray of shape (s, d)
+        Sums of squared deviations of the images of a class from its mean.
+    counts : ndarray of shape (s,)
+        Number of images of each class.
     prior_images : float
         Number of images that the prior of the variances counts as.
 
     Returns
     -------
-    means, variances : ndarray of shape (s, d)
+    ndarray of shape (s, d)
         The estimates.
     """
-    counts = np.bincount(targets)[:, None]  # (s, 1)
-    belongs = (targets == np.arange(len(counts))[:, None]).astype(np.float64)  # (s, n)
-    means = belongs @ X / counts
-    squares = belongs @ (X - means[targets]) ** 2
-    within = squares.sum() / X.size
-    return means, (squares + prior_images * (within if within > 0 else 1.0)) / (counts + prior_images)
+    within = squares.sum() / (counts.sum() * squares.shape[1])
+    return np.asarray((squares + prior_images * (within if within > 0 else 1.0)) / (counts[:, None] + prior_images))
 
 
 def _ridge(kernel: Doubles, penalty: float, targets: Doubles) -> Doubles:

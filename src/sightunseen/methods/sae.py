@@ -1,27 +1,29 @@
 """SAE: semantic autoencoder for zero-shot learning (Kodirov, Xiang & Gong, CVPR 2017), in closed form."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.preprocessing import normalize
 
 from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_positive
-from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.class_table import Labels
 from sightunseen.core.linear import ClassifierMap, Layer
+from sightunseen.methods.base.one_pass import OnePassClassifier
+from sightunseen.methods.base.scatter import Scatter
+from sightunseen.methods.base.sizes import mean_diagonal
+from sightunseen.methods.base.span import Span
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
-from sightunseen.methods.shared.sizes import mean_diagonal
-from sightunseen.methods.shared.span import Span
 
 SPACES = ("semantic", "feature")
 
 
-class SAE(ArrayStateClassifier):
+class SAE(OnePassClassifier, ArrayStateClassifier):
     """Semantic autoencoder (SAE): a linear encoder of images into class vectors, whose transpose decodes, in closed form.
 
     W minimises ||X - S W||^2 + lambda ||X W' - S||^2 (Eq. 4), where the rows of X and S are images and the vectors of their
@@ -85,51 +87,12 @@ class SAE(ArrayStateClassifier):
         self.semantic_norm = semantic_norm
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Solve Eq. 6.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the training images.
-        y : array-like of shape (n,)
-            Labels of the training images; their classes are the seen classes.
-        classes : ClassTable or mapping of label to vector, default=None
-            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
-
-        Returns
-        -------
-        self
-            The fitted model.
-
-        Raises
-        ------
-        SettingsError
-            If a hyperparameter is invalid.
-        DataError
-            If features, labels or class vectors cannot be used.
-        """
-        return self.fit_sharing({}, X, y, classes)
-
-    def fit_sharing(
-        self,
-        shared: dict[str, Any],
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
-    ) -> Self:
-        """Fit like :meth:`fit`, sharing eigenvectors between encoder weights; see :meth:`ZeroShotClassifier.fit_sharing`."""
-        X, y = self._begin_fit(X, y, classes)
+    def _learn(self, scatter: Scatter, span: Span, shared: dict[str, Any]) -> None:
+        """Solve Eq. 6; eigenvectors are shared between encoder weights."""
         key = f"{self.feature_scaling}, {self.semantic_norm}"
         if key not in shared:
-            vectors = self._vectors_of(self.seen_classes_)  # (s, a)
-            members = (self.seen_classes_[:, None] == y).astype(np.float64)  # (s, n)
-            X = X.astype(np.float64)
-            # The rows of S are equal within a class, so S'S and S'X follow from counts and sums per class.
-            SS = vectors.T @ (members.sum(axis=1)[:, None] * vectors)  # (a, a)
-            shared[key] = SylvesterEquation.of(SS, X, vectors.T @ (members @ X))
+            shared[key] = SylvesterEquation.of(self._vectors_of(self.seen_classes_), scatter, span)
         self.map_ = shared[key].solve(self.encoder_weight)
-        return self
 
     def check_settings(self) -> None:
         """Validate hyperparameters."""
@@ -190,11 +153,16 @@ class SylvesterEquation:
     feature_size: float
 
     @classmethod
-    def of(cls, SS: NDArray[np.float64], X: NDArray[np.float64], SX: NDArray[np.float64]) -> Self:
-        """Decompose S'S (a, a) and X'X of images X (n, d), for S'X (a, d)."""
-        span = Span.of(X)
-        XX = span.X.T @ span.X  # (r, r)
+    def of(cls, vectors: NDArray[np.float64], scatter: Scatter, span: Span) -> Self:
+        """Decompose S'S (a, a) and X'X (r, r), for class vectors (s, a) and the scatter of images in coordinates of a span.
+
+        The rows of S are equal within a class, so S'S and S'X follow from counts and means of the classes.
+        """
+        weighted = vectors * scatter.counts[:, None]  # (s, a)
+        SS, XX = vectors.T @ weighted, scatter.second_moment()
+        SX = span.expand((weighted.T @ scatter.means).T).T  # (a, d)
         values, axes = linalg.eigh(XX)
+        values = np.maximum(values, 0)  # rounding makes eigenvalues near zero negative
         return cls(SX, *linalg.eigh(SS), mean_diagonal(SS), values, span.expand(axes), span.mean_diagonal(XX))
 
     def solve(self, encoder_weight: float) -> NDArray[np.float64]:

@@ -15,8 +15,8 @@ from sightunseen.core.checks import check_number, check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
 from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.base.sizes import mean_between
 from sightunseen.methods.shared.objectives import ModelEpisodeObjective
-from sightunseen.methods.shared.sizes import mean_between
 
 MOST_ITERATIONS = 20_000  # of the mixtures; reached only if the penalty is a millionth of the vectors' size
 

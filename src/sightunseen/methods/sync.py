@@ -13,9 +13,9 @@ from sightunseen.core.array_checks import Expected, positive
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_positive
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
+from sightunseen.methods.base.sizes import mean_between
+from sightunseen.methods.base.span import Span
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
-from sightunseen.methods.shared.sizes import mean_between
-from sightunseen.methods.shared.span import Span
 
 LOSSES = ("one-versus-other", "crammer-singer", "structured")
 TEMPERATURE = 0.1  # of the smooth maximum, for margins of mean 1

@@ -183,7 +183,7 @@ def _further_folds(data: ZeroShotDataset, seed: int) -> list[Fold]:
 
 def _measured(candidate: ZeroShotClassifier, choice: Choice, fold: Fold) -> dict[str, Any]:
     model: ZeroShotClassifier = clone(candidate)
-    fit_chosen([model], [choice], [fold], ["comparison of methods"])
+    fit_chosen([model], [replace(choice, shared={})], [fold], ["comparison of methods"])  # other images than were chosen on
     return measure(model, fold)
 
 

@@ -37,6 +37,8 @@ class Choice:
         What was tried and chosen, and by which criterion; it becomes ``selection`` of the run record.
     calibration : Calibration, default=None
         Temperature and rejection threshold. None: not fitted.
+    shared : dict, default={}
+        Sums over all training images that the selection computed, for the ``fit_sharing`` of the method.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -44,6 +46,7 @@ class Choice:
     stop_after: int | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
+    shared: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -4,44 +4,94 @@ T1 and U are per-class top-1 accuracies on images of unseen classes, S is that o
 mean of U and S, and AUSUC is the area under the seen-unseen curve.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightunseen.core.calibration import Calibration, calibrate, probabilities
+from sightunseen.core.blocks import row_blocks
+from sightunseen.core.calibration import MOST_IMAGES, Calibration, calibrate, probabilities
 from sightunseen.core.class_table import Labels
-from sightunseen.core.dataset import Fold, ZeroShotDataset
+from sightunseen.core.dataset import Fold, Split, ZeroShotDataset
 from sightunseen.core.errors import DataError
 from sightunseen.core.metrics import (
+    BestScores,
     SeenUnseenCurve,
     accuracy_by_class,
     harmonic_mean,
     per_class_accuracy,
     reliability,
-    seen_unseen_curve,
 )
+from sightunseen.core.rows import Rows, selected_blocks
 from sightunseen.methods import ZeroShotClassifier
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of test images of unseen and seen classes among all classes.
+    """What is kept of the scores of test images of unseen and seen classes among all classes.
 
     Parameters
     ----------
-    scores : ndarray of float32 of shape (n, c)
-        Scores.
     truth : ndarray of shape (n,)
         Labels of the images.
+    predicted : ndarray of shape (n,)
+        Predicted labels.
+    confidence : ndarray of shape (n,)
+        Probability of the predicted class.
     candidates : ndarray of shape (c,)
-        Label of each column, sorted.
+        All classes, sorted.
+    best : BestScores or None
+        Best seen and best unseen class; None if all candidates are seen or all are unseen.
+    sample : ndarray of shape (m, c)
+        Scores of every k-th image, for the calibration.
+    every : int
+        k.
     """
 
-    scores: NDArray[np.float32]
     truth: Labels
+    predicted: Labels
+    confidence: NDArray[np.float64]
     candidates: Labels
+    best: BestScores | None
+    sample: NDArray[np.float32]
+    every: int
+
+    @classmethod
+    def of(cls, model: ZeroShotClassifier, parts: Sequence[Split], candidates: Labels) -> "Scored":
+        """Score the images of all parts, block by block."""
+        seen = np.isin(candidates, model.seen_classes_)
+        truth = np.concatenate([part.y for part in parts])
+        every = -(-len(truth) // MOST_IMAGES)
+        predicted, confidence = np.empty(len(truth), dtype=candidates.dtype), np.empty(len(truth))
+        sample = np.empty((-(-len(truth) // every), len(candidates)), dtype=np.float32)
+        best = BestScores.empty(len(truth), candidates.dtype) if seen.any() and not seen.all() else None
+        score = model.scorer(candidates)
+        for rows, block in _blocks(parts):
+            scores = score(block)
+            predicted[rows] = candidates[scores.argmax(axis=1)]
+            confidence[rows] = probabilities(scores, model.temperature_).max(axis=1)
+            sample[rows[rows % every == 0] // every] = scores[rows % every == 0]
+            if best is not None:
+                best.fill(rows, scores, candidates, seen)
+        return cls(truth, predicted, confidence, candidates, best, sample, every)
+
+
+def _blocks(parts: Sequence[Split]) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
+    """Images of all parts in blocks, with their indices; files are read in one pass."""
+    if any(isinstance(part.X, Rows) for part in parts):
+        rows = np.concatenate([part.rows for part in parts])
+        order = np.argsort(rows, kind="stable")
+        done = 0
+        for wanted, block in selected_blocks(parts[0].features, rows[order]):
+            yield order[done : done + len(wanted)], block
+            done += len(wanted)
+        return
+    done = 0
+    for block in (block for part in parts for block in row_blocks(part.X)):
+        yield np.arange(done, done + len(block)), block
+        done += len(block)
 
 
 @dataclass(frozen=True)
@@ -67,7 +117,7 @@ class Evaluation:
     seen_penalty : float
         Seen-class bias of the model (calibrated stacking).
     scored : Scored
-        The scores behind these numbers.
+        What is kept of the scores behind these numbers.
     by_class : dict of str to dict of label to float
         Accuracy of each class, as a fraction: ``zsl`` behind T1, ``unseen`` behind U, ``seen`` behind S.
     curve : SeenUnseenCurve or None
@@ -147,24 +197,27 @@ def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluat
     if not parts:
         raise DataError("there are no test images to evaluate on. Mark some as test_seen or test_unseen in a 'split' column.")
     by_class: dict[str, dict[Any, float]] = {}
+    scored = Scored.of(model, list(parts.values()), candidates)
     if "unseen" in parts:
-        # Not taken from the scores below: some methods use another classifier among unseen classes alone.
-        zsl = model.predict(data.test_unseen.X, candidates=unseen_classes)
+        # Some methods use another classifier among unseen classes alone.
+        if scored.best is not None and not getattr(model, "scores_jointly", True):
+            zsl = scored.best.unseen[: len(data.test_unseen)]
+        else:
+            zsl = model.predict(data.test_unseen.X, unseen_classes)
         by_class["zsl"] = accuracy_by_class(data.test_unseen.y, zsl)
-    scores = []
-    for name, part in parts.items():
-        scores.append(model.decision_function(part.X, candidates))
-        by_class[name] = accuracy_by_class(part.y, candidates[scores[-1].argmax(axis=1)])
-    scored = Scored(np.concatenate(scores), np.concatenate([part.y for part in parts.values()]), candidates)
+    ends = np.cumsum([len(part) for part in parts.values()])[:-1]
+    for (name, part), predicted in zip(parts.items(), np.split(scored.predicted, ends), strict=True):
+        by_class[name] = accuracy_by_class(part.y, predicted)
     t1, u, s = (
         100 * float(np.mean(list(by_class[name].values()))) if name in by_class else None for name in ("zsl", "unseen", "seen")
     )
     h = area = curve = None
     if u is not None and s is not None:
         h = harmonic_mean(u, s)
-        curve = seen_unseen_curve(scored.scores, scored.truth, candidates, model.seen_classes_)
+        assert scored.best is not None
+        curve = scored.best.curve(scored.truth, model.seen_classes_)
         area = 100 * curve.area
-    error = _calibration_error(scored, model.temperature_)
+    error = 100 * reliability(scored.confidence, scored.predicted == scored.truth).error
     return Evaluation(t1, u, s, h, area, error, model.seen_penalty, scored, by_class, curve)
 
 
@@ -205,8 +258,8 @@ def measure(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> dict[str
 def _calibration(scored: Scored, model: ZeroShotClassifier, further: float) -> Calibration:
     """Calibrate a model whose seen penalty is increased by ``further``."""
     seen = np.isin(scored.candidates, model.seen_classes_)
-    scores = scored.scores - further * seen.astype(np.float32)
-    return calibrate(scores, scored.truth, scored.candidates, scored.candidates[~seen])
+    scores = scored.sample - further * seen.astype(np.float32)
+    return calibrate(scores, scored.truth[:: scored.every], scored.candidates, scored.candidates[~seen])
 
 
 def zsl_accuracy(model: ZeroShotClassifier, X: Any, y: Labels) -> float:
@@ -239,9 +292,3 @@ def zsl_accuracy(model: ZeroShotClassifier, X: Any, y: Labels) -> float:
     """
     # ``score`` of a pipeline would ignore the candidates.
     return per_class_accuracy(y, model.predict(X, candidates=np.unique(y)))
-
-
-def _calibration_error(scored: Scored, temperature: float) -> float:
-    """Expected calibration error in percent; all images have the same weight."""
-    right = scored.candidates[scored.scores.argmax(axis=1)] == scored.truth
-    return 100 * reliability(probabilities(scored.scores, temperature).max(axis=1), right).error

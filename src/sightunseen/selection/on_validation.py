@@ -1,6 +1,7 @@
 """Selection on validation classes: hyperparameters, stopping point, seen penalty and calibration with the best H."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import clone
@@ -61,7 +62,9 @@ def choose_on_validation(
     ['feature_penalty', 'seen_penalty']
     """
     if isinstance(models[0], LeaveClassesOut):
-        return [choose_left_out(model, data, grid, n_folds, seed + k) for k, model in enumerate(models)]
+        shared: dict[str, Any] = {}  # the training images are read once, for all seeds and for the fit
+        choices = [choose_left_out(model, data, grid, n_folds, seed + k, shared) for k, model in enumerate(models)]
+        return [replace(choice, shared=shared) for choice in choices]
     folds = [class_folds(model, data, n_folds, seed + k) for k, model in enumerate(models)]
     return [best_on_validation(*pair) for pair in zip(search(models, folds, grid, hooks), folds, strict=True)]
 

@@ -73,6 +73,22 @@ class PipelineMethod(BaseEstimator):  # type: ignore[misc]
         name = self.pipeline.steps[-1][0]
         return {f"{name}__{parameter}": values for parameter, values in self.method.search_space.items()}
 
+    def scorer(self, candidates: ArrayLike | str | None = None) -> Callable[[ArrayLike], Any]:
+        """Return a function from images (n, d) to scores (n, c); see :meth:`ZeroShotClassifier.scorer`.
+
+        Parameters
+        ----------
+        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
+            Candidate classes.
+
+        Returns
+        -------
+        callable
+            The function.
+        """
+        score = self.method.scorer(candidates)
+        return lambda X: score(self.pipeline[:-1].transform(X) if len(self.pipeline) > 1 else X)
+
     def set_params(self, **parameters: Any) -> Self:
         """Set hyperparameters.
 

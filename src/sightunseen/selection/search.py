@@ -243,7 +243,7 @@ def fit_chosen(
         if isinstance(model, GradientTrainedClassifier):
             runs.append(partial(model.fitting, *images, hooks=hooks, stage=stage, stop_after=choice.stop_after))
         else:
-            model.fit(*images)
+            model.fit_sharing(choice.shared, *images) if choice.shared else model.fit(*images)
     train_together(runs)
     for model, choice in zip(models, choices, strict=True):
         model.calibration_ = choice.calibration

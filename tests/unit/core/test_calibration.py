@@ -191,7 +191,7 @@ def test_calibration_of_the_search_is_optimal_on_the_fold(small_world: ZeroShotD
     again = clone(method).set_params(seen_penalty=model.seen_penalty).fit(fold.train.X, fold.train.y, fold.classes, **stop)
     scored = evaluate(again, fold).scored
     columns = np.searchsorted(scored.candidates, scored.truth)
-    scores = scored.scores.astype(float)
+    scores = scored.sample.astype(float)  # of all images: there are few
     at_best = loss(scores, columns, found.temperature)
     for factor in (0.9, 0.97, 1.03, 1.1):
         assert loss(scores, columns, factor * found.temperature) > at_best
@@ -209,7 +209,7 @@ def test_calibration_is_averaged_over_folds(small_world: ZeroShotDataset) -> Non
     for fold in ZeroShotDataset.from_arrays(*data).validation_folds(2, seed=0):
         scored = evaluate(ESZSL().fit(fold.train.X, fold.train.y, fold.classes), fold)
         seen = np.isin(scored.scored.candidates, fold.seen)
-        scores = scored.scored.scores - np.float32(scored.curve.best_bonus()) * seen
+        scores = scored.scored.sample - np.float32(scored.curve.best_bonus()) * seen
         found.append(calibrate(scores, scored.scored.truth, scored.scored.candidates, fold.unseen))
     for name, value in asdict(model.calibration_).items():
         assert value == pytest.approx(np.mean([asdict(one)[name] for one in found]), rel=1e-4), name

@@ -216,3 +216,27 @@ def test_only_rejects_empty_and_repeated_labels(table: ClassTable) -> None:
 def test_extended_rejects_incompatible_classes(table: ClassTable, other: ClassTable, message: str) -> None:
     with pytest.raises(DataError, match=message):
         table.extended(other)
+
+
+def test_table_does_not_change_with_the_array_it_was_made_of(table: ClassTable) -> None:
+    given = ATTRIBUTES.copy()
+    view = given.view()
+    view.flags.writeable = False
+    tables = [ClassTable(LABELS, given), ClassTable(LABELS, view)]
+    given[:] = 7
+    for made in tables:
+        np.testing.assert_array_equal(made.vectors, ATTRIBUTES)
+        with pytest.raises(ValueError, match="read-only"):
+            made.vectors[0, 0] = 7
+
+
+def test_tables_of_the_same_classes_share_their_vectors(table: ClassTable) -> None:
+    assert table.using("words").semantics["attributes"] is table.semantics["attributes"]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
+def test_mapping_of_arrays_is_a_table(kind: type) -> None:
+    vectors = np.array([[1, 2, 3], [4, 5, 6]], dtype=kind)
+    made = ClassTable.of(dict(zip(["a", "b"], vectors, strict=True)))
+    np.testing.assert_array_equal(made.vectors_of(["b", "a"]), vectors[::-1])
+    assert made.vectors.dtype == np.float64

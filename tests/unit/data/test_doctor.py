@@ -423,12 +423,12 @@ def test_classes_without_images_pass_without_unseen_test_images() -> None:
 
 @pytest.mark.parametrize("fault", FEATURE_FAULTS, ids=str)
 def test_findings_do_not_depend_on_the_block_size(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feature_checks, "BLOCK", 7)
+    monkeypatch.setattr(feature_checks, "block_rows", lambda shape: 7)
     assert_finds_exactly(examine(fault.apply(clean_data())), fault)
 
 
 def test_a_varying_feature_with_nan_is_not_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feature_checks, "BLOCK", 7)
+    monkeypatch.setattr(feature_checks, "block_rows", lambda shape: 7)
     data = with_features(clean_data(), np.arange(7, 480), 0.5, [2])  # varies in the first block only
     assert set(problems(examine(with_features(data, [0], np.nan, [2])))) == {"finite-features"}
 

@@ -34,7 +34,7 @@ def test_gradient_is_zero_at_the_solution(small_world: ZeroShotDataset, hyperpar
     (gradient,) = torch.autograd.grad(value, V)
     elsewhere = torch.zeros_like(V, requires_grad=True)
     (at_zero,) = torch.autograd.grad(objective(model, elsewhere, X, y), elsewhere)
-    assert gradient.norm() < 1e-9 * at_zero.norm()
+    assert gradient.norm() < 1e-6 * at_zero.norm()  # scaled images are in single precision
     nudged = V.detach() + 1e-3 * torch.randn(V.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert objective(model, nudged, X, y) > value
 
@@ -78,4 +78,4 @@ def test_fit_sharing_equals_fit(small_world: ZeroShotDataset) -> None:
     ):
         together = ESZSL(**chosen).fit_sharing(shared, X, y, classes)
         np.testing.assert_array_equal(together.map_, ESZSL(**chosen).fit(X, y, classes).map_)
-    assert len(shared) == 4
+    assert len(shared) == 5  # the moments, and a solution for each

@@ -10,7 +10,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
 from sightunseen.data.synthetic_features import World, make_world
-from sightunseen.methods.gfzsl import GFZSL, Mixture, estimates, log_densities
+from sightunseen.methods.base.accumulation import accumulated
+from sightunseen.methods.gfzsl import GFZSL, Mixture, log_densities, map_variances
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,13 @@ def test_densities_match_scipy() -> None:
     X, means, variances = rng.normal(size=(7, 4)), rng.normal(size=(3, 4)), rng.random((3, 4)) + 0.1
     expected = [[stats.multivariate_normal(m, np.diag(v)).logpdf(x) for m, v in zip(means, variances, strict=True)] for x in X]
     np.testing.assert_allclose(log_densities(X, means, variances), expected, rtol=1e-9)
+
+
+def estimates(X: np.ndarray, targets: np.ndarray, prior_images: float) -> tuple[np.ndarray, np.ndarray]:
+    """Class means and MAP variances (s, d) of unscaled features."""
+    sums = accumulated(X, targets, ["none"], by_class=True)["none"]
+    scaling = sums.scaling("none")
+    return sums.means(scaling), map_variances(sums.squares(scaling), sums.counts, prior_images)
 
 
 def test_variances_are_map_estimates() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sightunseen.core import dataset
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import Split, ZeroShotDataset
 from sightunseen.core.errors import DataError
+from sightunseen.core.rows import Rows
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import Foresight
 from sightunseen.selection import left_out
@@ -60,8 +62,9 @@ def test_measurements_are_those_of_scores_without_the_left_out_classes(small_wor
     (point,) = choice.report["tried"][0]["points"]
     held_classes = small_world.drawn_classes(0)
     train, held = small_world.held_out_images(small_world.seen, left_out.derive_seed(0, "left-out images", 0))
-    arguments = train.X, train.y, small_world.classes.only(small_world.seen), held.X, [held_classes], [{}]
-    ((_, _, scores),) = Foresight().left_out_scores(*arguments)
+    images = Foresight().training_images(train.X, train.y, [{}], {})
+    classes = small_world.classes.only(small_world.seen)
+    ((_, _, scores),) = Foresight().left_out_scores(images, classes, held.X, [held_classes], [{}])
     unseen = np.isin(small_world.seen, held_classes)
 
     def accuracy(labels: Any, penalty: float, allowed: Any) -> float:
@@ -199,9 +202,9 @@ def test_number_of_scored_images_is_limited(small_world: ZeroShotDataset, monkey
     scored = []
 
     class Counting(Foresight):
-        def left_out_scores(self, X: Any, y: Any, classes: Any, X_test: Any, *others: Any) -> Any:
-            scored.append((len(X), len(X_test)))
-            return super().left_out_scores(X, y, classes, X_test, *others)
+        def left_out_scores(self, images: Any, classes: Any, X_test: Any, *others: Any) -> Any:
+            scored.append((int(images.moments["root"].counts.sum()), len(X_test)))
+            return super().left_out_scores(images, classes, X_test, *others)
 
     data = with_sizes(small_world, [100] * 12)
     for most, expected in ((2000, 12 * 20), (120, 12 * 10), (12, 12 * 5)):
@@ -209,4 +212,27 @@ def test_number_of_scored_images_is_limited(small_world: ZeroShotDataset, monkey
         scored.clear()
         choose_left_out(Counting(), data, {}, n_folds=2)
         assert {images for _, images in scored} == {expected}
-        assert {train for train, _ in scored} == {12 * 80}  # images that are not scored are not trained on either
+        assert {train for train, _ in scored} == {12 * 100 - expected}  # images that are scored are not trained on
+
+
+def test_many_seen_classes_are_sampled(small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(left_out, "MOST_CLASSES", 8)
+    shared: dict[str, Any] = {}
+    choice = choose_left_out(Foresight(), small_world, GRID, n_folds=3, shared=shared)
+    assert {sum(sizes.values()) for sizes in choice.report["folds"]} == {8}
+    assert len(shared["moments"]["root"].labels) == len(small_world.seen)  # the covariance is that of all classes
+
+
+def test_images_on_disk_give_the_same_choice(small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    first_rows: list[int] = []
+
+    class OnDisk(Rows):
+        def read(self, start: int, stop: int) -> Any:
+            first_rows.append(start)
+            return small_world.features[start:stop]
+
+    monkeypatch.setattr(dataset, "LOADED_PART", 0)
+    on_disk = replace(small_world, features=OnDisk(small_world.features.shape))
+    one, other = (choose_left_out(Foresight(), data, GRID, n_folds=4) for data in (small_world, on_disk))
+    assert one.report == other.report
+    assert len(first_rows) == 2  # first rows for the origin, then moments and held-out images together

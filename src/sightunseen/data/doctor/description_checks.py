@@ -11,7 +11,8 @@ from scipy.special import gammaln
 
 from sightunseen.core.blocks import ROWS
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
-from sightunseen.core.dataset import Rows, ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.rows import Indices
 from sightunseen.data.doctor.finding import PASS, WARN, Finding, some
 from sightunseen.semantics.class_vectors import AttributeScaling, attribute_count
 
@@ -51,7 +52,7 @@ class _Described:
     """Classes with distinct, finite and non-zero vectors."""
 
     table: ClassTable
-    rows: Rows  # rows of the classes in the table, (c,)
+    rows: Indices  # rows of the classes in the table, (c,)
     vectors: Vectors  # scaled to unit norm and centred, (c, a)
     unseen: NDArray[np.bool_]  # (c,)
 
@@ -185,7 +186,7 @@ def _constant(values: Vectors) -> NDArray[np.bool_]:
     return np.asarray(np.ptp(values, axis=0) <= 1e-9 * np.abs(values).max(axis=0))
 
 
-def _repeated(values: Vectors, columns: Rows) -> dict[int, int]:
+def _repeated(values: Vectors, columns: Indices) -> dict[int, int]:
     """Attributes that are an earlier one up to unit, offset and sign, and that one; equality by chance is left out."""
     if not len(columns):
         return {}

@@ -5,7 +5,8 @@ from itertools import combinations
 
 import numpy as np
 
-from sightunseen.core.dataset import Rows, ZeroShotDataset
+from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.rows import Indices
 from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding, some
 
 
@@ -46,7 +47,7 @@ def without_test_images(data: ZeroShotDataset) -> ZeroShotDataset:
     """
     test = np.union1d(data.test_seen_rows, data.test_unseen_rows)
 
-    def clean(rows: Rows | None) -> Rows | None:
+    def clean(rows: Indices | None) -> Indices | None:
         return None if rows is None else np.setdiff1d(rows, test)
 
     return replace(data, listed_train=clean(data.listed_train), listed_validation=clean(data.listed_validation))

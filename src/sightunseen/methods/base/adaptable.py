@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sightunseen.core.arrays import Floats
 from sightunseen.core.class_table import Labels
 from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.core.rows import Rows
 from sightunseen.methods.base.classifier import ZeroShotClassifier
 
 
@@ -23,7 +24,7 @@ def keyword_defaults(function: Callable[..., Any]) -> dict[str, Any]:
 class AdaptableClassifier(ZeroShotClassifier):
     """Abstract base class of transductive methods.
 
-    A subclass implements :meth:`_adapt` and calls :meth:`_remember_images` at the end of ``fit``.
+    A subclass implements :meth:`_adapt`. If that needs images of the seen classes, ``fit`` ends with :meth:`_remember_images`.
 
     Attributes
     ----------
@@ -135,9 +136,16 @@ class AdaptableClassifier(ZeroShotClassifier):
         """Keep a reference to the scaled training images for ``adapt``; they are neither saved nor pickled."""
         self._training_images = X, y
 
+    @property
+    def needs_seen_images(self) -> bool:
+        """Whether :meth:`adapt` needs images of the seen classes, ``X_seen`` and ``y_seen``."""
+        return True
+
     def _seen_images(self, X: ArrayLike | None, y: ArrayLike | None) -> tuple[Floats, Labels]:
         if (X is None) != (y is None):
             raise DataError("give X_seen and y_seen together, or neither.")
+        if not self.needs_seen_images and (X is None or isinstance(X, Rows)):
+            return np.empty((0, self.n_features_in_), dtype=np.float32), self.seen_classes_[:0]
         if X is None:
             if self.__dict__.get("_training_images") is None:
                 raise DataError(

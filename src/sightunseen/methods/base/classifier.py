@@ -1,37 +1,33 @@
 """Base class of all methods: a scikit-learn classifier whose candidates may include classes without training images."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
-from sightunseen.core.blocks import row_blocks
-from sightunseen.core.calibration import Calibration, probabilities
 from sightunseen.core.checks import check_choice, check_number
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.documents import DocumentError, quoted
 from sightunseen.core.errors import DataError, MissingDependencyError, ModelError, SettingsError, SightUnseenError
 from sightunseen.core.linear import ClassifierMap, Linear
-from sightunseen.core.metrics import per_class_accuracy
 from sightunseen.core.model_files import ModelFiles, read_model, write_model
 from sightunseen.core.records import RunRecord
 from sightunseen.methods.base.feature_scaling import CENTRED, ONE_VIEW, FeatureScaling
-from sightunseen.methods.base.known_classes import KnownClasses
+from sightunseen.methods.base.scoring import CandidateScoring
 from sightunseen.methods.base.serialisation import as_files, take_files
 
 # What numerical libraries raise for values that pass the checks of a model folder but that they cannot compute with.
 UNUSABLE = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
 
-class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
+class ZeroShotClassifier(CandidateScoring):
     """Abstract base class of zero-shot classifiers.
 
     An estimator is fitted to images of seen classes and to a class table, and predicts among any classes of the table.
@@ -73,16 +69,7 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
     quick: ClassVar[bool] = True
     version: ClassVar[int] = 1
 
-    seen_penalty: float = 0.0
     record_: RunRecord | None
-    calibration_: Calibration | None = None
-
-    @abstractmethod
-    def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
-        """Return a function from scaled features (n, d) to scores (n, c) for these classes, before calibrated stacking.
-
-        Computations that depend only on the classes belong here, since they are done once for all images.
-        """
 
     @abstractmethod
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -116,146 +103,6 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
     def check_restored_settings(self) -> None:
         """Validate the hyperparameters of a model that is loaded, perhaps on another machine than it was trained on."""
         self.check_settings()
-
-    # -- predicting ----------------------------------------------------------------------------------------------------
-
-    @property
-    def temperature_(self) -> float:
-        """Softmax temperature: the divisor of the scores in ``predict_proba``; 1 if the model is not calibrated."""
-        return 1.0 if self.calibration_ is None else self.calibration_.temperature
-
-    def predict(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Labels:
-        """Predict the class of each image.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the images.
-        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
-            Classes to choose from. ``"all"`` (the same as None) is generalized zero-shot learning, ``"unseen"`` conventional
-            zero-shot learning.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Predicted labels.
-
-        Raises
-        ------
-        DataError
-            If the features are invalid or a candidate is unknown.
-        """
-        labels = self.candidates(candidates)
-        best = [scores.argmax(axis=1) for scores in self._score_blocks(X, labels)]
-        return np.asarray(labels[np.concatenate(best)])
-
-    def decision_function(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
-        """Compute the scores of the candidates.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the images.
-        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
-            Candidate classes, as for :meth:`predict`.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-            One column per candidate. Without ``candidates``, a model of two classes returns the difference of their scores, of
-            shape (n,), as scikit-learn requires.
-
-        Raises
-        ------
-        DataError
-            If the features are invalid or a candidate is unknown.
-        """
-        labels = self.candidates(candidates)
-        scores = np.concatenate(list(self._score_blocks(X, labels)))
-        return scores[:, 1] - scores[:, 0] if candidates is None and len(labels) == 2 else scores
-
-    def scorer(self, candidates: ArrayLike | str | None = None) -> Callable[[ArrayLike], Floats]:
-        """Return a function that scores images for fixed candidates, for repeated use.
-
-        Computations that depend only on the candidates are done once. Later changes of the model's classes have no effect on
-        the returned function.
-
-        Parameters
-        ----------
-        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
-            Candidate classes, as for :meth:`predict`.
-
-        Returns
-        -------
-        callable
-            Function from features of shape (n, d) to scores of shape (n, c).
-        """
-        labels = self.candidates(candidates)
-        scorer = self._scorer(labels)
-        return lambda X: np.concatenate(list(self._score_blocks(X, labels, scorer)))
-
-    def predict_proba(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
-        """Compute class probabilities: the softmax of the scores divided by the temperature (Eq. 2).
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the images.
-        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
-            Candidate classes, as for :meth:`predict`.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-            Probabilities; every row sums to one.
-        """
-        labels = self.candidates(candidates)
-        return np.concatenate([probabilities(scores, self.temperature_) for scores in self._score_blocks(X, labels)])
-
-    def is_none(self, scores: Floats, labels: Labels) -> NDArray[np.bool_]:
-        """Open-set rejection: decide which images belong to none of the candidates.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n, c)
-            Scores of the candidates.
-        labels : ndarray of shape (c,)
-            Labels of the candidates.
-
-        Returns
-        -------
-        ndarray of bool of shape (n,)
-            Whether the image is rejected; all False if the model is not calibrated.
-        """
-        if self.calibration_ is None:
-            return np.zeros(len(scores), dtype=bool)
-        # If all candidates are seen classes, their common bias is undone before the comparison with the threshold.
-        penalty = self.seen_penalty if np.isin(labels, self.seen_classes_).all() else 0.0
-        return self.calibration_.is_none(scores + penalty)
-
-    def score(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        candidates: ArrayLike | str | None = None,
-    ) -> float:
-        """Compute the per-class top-1 accuracy: the mean of the accuracies of all classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the images.
-        y : array-like of shape (n,)
-            True labels.
-        candidates : array-like of labels, "all", "seen", "unseen" or None, default=None
-            Candidate classes, as for :meth:`predict`.
-
-        Returns
-        -------
-        float
-            Accuracy between 0 and 1.
-        """
-        return per_class_accuracy(y, self.predict(X, candidates))
 
     def compared(self, X: ArrayLike, labels: ArrayLike | str | None) -> tuple[Floats, Floats]:
         """Embed images and classes in the joint embedding space in which the method compares them.
@@ -341,12 +188,6 @@ class ZeroShotClassifier(ClassifierMixin, KnownClasses):  # type: ignore[misc]
             f"the scores of this {type(self).__name__} are not a linear function of the features, so it cannot be exported. "
             "docs/methods.md lists the methods that can."
         )
-
-    def _score_blocks(self, X: Any, labels: Labels, scorer: Callable[[Floats], Floats] | None = None) -> Iterator[Floats]:
-        penalty = self.seen_penalty * np.isin(labels, self.seen_classes_).astype(np.float32)
-        scorer = self._scorer(labels) if scorer is None else scorer
-        for block in row_blocks(X):
-            yield scorer(self._features(block)) - penalty
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 

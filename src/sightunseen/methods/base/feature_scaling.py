@@ -64,13 +64,22 @@ class FeatureScaling:
             The fitted scaling.
         """
         if kind == "standard":
-            return cls(kind, X.mean(axis=0, dtype=np.float64).astype(np.float32), _inverse(X.std(axis=0, dtype=np.float64)))
+            return cls.standardised(X.mean(axis=0, dtype=np.float64).astype(np.float32), X.std(axis=0, dtype=np.float64))
         if kind == "range":
-            low = X.min(axis=0)
-            return cls(kind, low, _inverse(X.max(axis=0) - low))
+            return cls.between(X.min(axis=0), X.max(axis=0))
         if kind in CENTRED:
-            return cls(kind, _normalised(kind, X).mean(axis=0, dtype=np.float64).astype(np.float32))
+            return cls(kind, _views(kind, X).mean(axis=0, dtype=np.float64).astype(np.float32))
         return cls(kind)
+
+    @classmethod
+    def standardised(cls, mean: Floats, deviation: NDArray[Any]) -> "FeatureScaling":
+        """Make the scaling ``"standard"`` from the mean (d,) and standard deviation (d,) of the features."""
+        return cls("standard", mean, _inverse(deviation))
+
+    @classmethod
+    def between(cls, low: Floats, high: Floats) -> "FeatureScaling":
+        """Make the scaling ``"range"`` from the smallest and largest values (d,) of the features."""
+        return cls("range", low, _inverse(high - low))
 
     @property
     def views(self) -> int:
@@ -80,7 +89,7 @@ class FeatureScaling:
     def __call__(self, X: Floats) -> Floats:
         """Scale features of shape (n, d), to shape (n, views * d); ``"none"`` returns the same array."""
         if self.kind in ("unit", *CENTRED):
-            X = _normalised(self.kind, X)
+            X = _views(self.kind, X)
             return X if self.shift is None else np.asarray(X - self.shift)
         if self.shift is None or self.factor is None:
             return X
@@ -105,13 +114,34 @@ def scaling_arrays(kind: str) -> dict[str, Expected]:
     return {f"scaling.{name}": Expected("v") for name in names}
 
 
-def _normalised(kind: str, X: Floats) -> Floats:
-    """L2-normalise every image: its features, their signed square roots, or both side by side."""
-    if kind == "root+centred":
-        return np.hstack([_normalised("root", X), _normalised("centred", X)])
-    if kind == "root":
-        X = signed_root(X)
-    return np.asarray(X * _inverse(np.linalg.norm(X, axis=1, keepdims=True)))
+def normalised(X: Floats, kind: str) -> Floats:
+    """Normalise every image on its own.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Features.
+    kind : {"none", "unit", "root"}
+        Nothing, L2 normalisation, or L2 normalisation of the signed square roots.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        Normalised features; ``X`` itself if ``kind`` is ``"none"``.
+    """
+    if kind == "none":
+        return X
+    if kind == "unit":
+        return np.asarray(X * _inverse(np.linalg.norm(X, axis=1, keepdims=True)))
+    roots = signed_root(X)
+    roots *= _inverse(np.linalg.norm(roots, axis=1, keepdims=True))
+    return roots
+
+
+def _views(kind: str, X: Floats) -> Floats:
+    """Normalise every image as "unit", "centred", "root" or "root+centred" do, before the shift."""
+    views = [normalised(X, "root" if view == "root" else "unit") for view in kind.split("+")]
+    return views[0] if len(views) == 1 else np.hstack(views)
 
 
 def _inverse(size: NDArray[Any]) -> Floats:

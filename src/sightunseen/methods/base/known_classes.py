@@ -11,7 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from sightunseen.core.calibration import NONE
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
 from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.core.linear import class_blocks
 from sightunseen.semantics.class_vectors import AttributeScaling, scale_vectors
+
+WORDS = {"all": "classes_", "seen": "seen_classes_", "unseen": "unseen_classes_"}  # attributes by the name of the candidates
 
 
 class KnownClasses(BaseEstimator):  # type: ignore[misc]
@@ -39,7 +42,7 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
     @property
     def unseen_classes_(self) -> Labels:
         """Labels of the classes without training images, sorted."""
-        return np.setdiff1d(self.classes_, self.seen_classes_)
+        return np.asarray(self.classes_[~self.is_seen(self.classes_)])
 
     def candidates(self, wanted: ArrayLike | str | None = None) -> Labels:
         """Resolve and validate candidate classes.
@@ -62,20 +65,36 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
             If there are no candidates, a label is repeated, or a label is not in the class table.
         """
         check_is_fitted(self)
-        words = {"all": self.classes_, "seen": self.seen_classes_, "unseen": self.unseen_classes_}
         wanted = "all" if wanted is None else wanted
-        if isinstance(wanted, str) and wanted not in words:
-            raise SettingsError(f"candidates must be a list of labels or one of {', '.join(words)}; got '{wanted}'.")
-        labels = words[wanted] if isinstance(wanted, str) else np.asarray(wanted)
+        if isinstance(wanted, str) and wanted not in WORDS:
+            raise SettingsError(f"candidates must be a list of labels or one of {', '.join(WORDS)}; got '{wanted}'.")
+        labels = np.asarray(getattr(self, WORDS[wanted]) if isinstance(wanted, str) else wanted)
         if labels.size == 0:
             raise DataError(
                 f"there are no candidates to choose from ({wanted if isinstance(wanted, str) else 'an empty list'}). "
                 "Add classes with add_classes, or use candidates='all'."
             )
-        if labels.ndim != 1 or len(np.unique(labels)) != len(labels):
+        if isinstance(wanted, str):
+            return labels
+        if labels.ndim != 1 or len(set(labels.tolist())) != len(labels):
             raise DataError(f"candidates must be a one-dimensional list of distinct labels; got shape {labels.shape}.")
         self.table_.rows_of(labels)
         return labels
+
+    def is_seen(self, labels: Labels) -> NDArray[np.bool_]:
+        """Tell which classes are seen classes.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (c,)
+            Class labels.
+
+        Returns
+        -------
+        ndarray of bool of shape (c,)
+            True for a class with training images.
+        """
+        return self.seen_indices(labels) >= 0
 
     def seen_indices(self, labels: Labels) -> NDArray[np.int64]:
         """Return the index of each class in ``seen_classes_``.
@@ -90,8 +109,8 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
         ndarray of shape (c,)
             Indices; -1 for an unseen class.
         """
-        seen = np.isin(labels, self.seen_classes_)
-        return np.where(seen, np.searchsorted(self.seen_classes_, labels), -1)
+        index = {label: k for k, label in enumerate(self.seen_classes_.tolist())}
+        return np.array([index.get(label, -1) for label in np.asarray(labels).tolist()], dtype=np.int64)
 
     def add_classes(self, classes: ClassTable | Mapping[Any, ArrayLike]) -> Self:
         """Add unseen classes by their class vectors, without retraining.
@@ -142,8 +161,8 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
         unknown = [label for label in wanted if label not in self.table_]
         if unknown:
             raise DataError(f"'{unknown[0]}' is not a class of the model, so it cannot be removed.")
-        seen = [label for label in wanted if label in self.seen_classes_]
-        if seen:
+        seen = np.atleast_1d(labels)[self.is_seen(np.atleast_1d(labels))]
+        if len(seen):
             raise DataError(f"'{seen[0]}' was trained on, so it cannot be removed. Leave it out of the candidates instead.")
         self._know(self.table_.without(wanted))
         return self
@@ -174,7 +193,8 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
         # Validates the table before anything changes.
         if NONE in table:
             raise DataError(f"no class can be called '{NONE}': it is the label of rejected images. Rename the class.")
-        self._scaled_vectors(table.vectors)
+        for rows in class_blocks(*table.vectors.shape):
+            self._scaled_vectors(table.vectors[rows])
         self.table_ = table
         self.classes_ = np.unique(table.labels)
 

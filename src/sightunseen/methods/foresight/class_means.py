@@ -72,6 +72,30 @@ class ClassMeans:
         """Return the means of all other classes."""
         return self.only(np.setdiff1d(self.labels, labels))
 
+    def thinned(self, most: int) -> "ClassMeans":
+        """Return the means of at most ``most`` classes, evenly spaced in their order; this set if it has no more.
+
+        Parameters
+        ----------
+        most : int
+            Largest number of classes.
+
+        Returns
+        -------
+        ClassMeans
+            Means of some or all of the classes.
+
+        Examples
+        --------
+        >>> means = ClassMeans(np.array(list("abcde")), np.eye(5), np.ones(5))
+        >>> means.thinned(3).labels.tolist()
+        ['a', 'c', 'e']
+        """
+        if len(self) <= most:
+            return self
+        rows = np.linspace(0, len(self) - 1, most).round().astype(np.intp)
+        return ClassMeans(self.labels[rows], self.means[rows], self.weights[rows])
+
     def rounded(self) -> "ClassMeans":
         """Round the means to single precision, in which they are saved."""
         return replace(self, means=self.means.astype(np.float32).astype(np.float64))

@@ -8,9 +8,9 @@ import numpy as np
 
 from sightunseen.core.arrays import Doubles
 from sightunseen.core.class_table import Labels
+from sightunseen.methods.base.scatter import weighted_means
 from sightunseen.methods.foresight.class_means import ClassMeans
 from sightunseen.methods.foresight.pseudo_labels import soft_labels
-from sightunseen.methods.foresight.whitening import weighted_means
 from sightunseen.methods.foresight.wide_generator import WideGenerator
 
 LEAST_WEIGHT = 1e-9  # keeps ridge penalties, which are inverse weights, finite

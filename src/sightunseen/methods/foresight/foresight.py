@@ -1,6 +1,7 @@
 """Foresight: predict class means from class vectors by kernel ridge regression, and classify by Gaussian log densities."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,16 +16,22 @@ from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.errors import DataError, ModelError
 from sightunseen.core.linear import ClassifierMap
+from sightunseen.methods.base.accumulation import accumulated
 from sightunseen.methods.base.adaptable import AdaptableClassifier
+from sightunseen.methods.base.devices import DEVICES, device_for, has_gpu, scorer_on_gpu
 from sightunseen.methods.base.feature_scaling import SCALINGS
-from sightunseen.methods.base.leave_out import LeaveClassesOut
+from sightunseen.methods.base.leave_out import FewImages, LeaveClassesOut, SummedImages, TrainingImages
+from sightunseen.methods.base.moments import normalisations_of
+from sightunseen.methods.base.one_pass import OnePassClassifier
+from sightunseen.methods.base.scatter import Scatter, memberships, weighted_means
+from sightunseen.methods.base.span import Span
 from sightunseen.methods.foresight.class_means import ClassMeans
 from sightunseen.methods.foresight.expectation_maximisation import Unlabelled, expectation_maximisation
 from sightunseen.methods.foresight.leave_out import left_out_scores
 from sightunseen.methods.foresight.pseudo_labels import class_shares
 from sightunseen.methods.foresight.swaps import ambiguous_pairs, separations
-from sightunseen.methods.foresight.whitening import Scatter, Whitening, memberships, weighted_means
-from sightunseen.methods.foresight.wide_generator import WideGenerator, generator_arrays
+from sightunseen.methods.foresight.whitening import Whitening
+from sightunseen.methods.foresight.wide_generator import EXACT_CLASSES, WideGenerator, generator_arrays
 
 GENERATORS = ("wide", "linear")
 LENGTHS = ("predicted", "equal")
@@ -32,7 +39,7 @@ IMAGES_OF = ("unseen", "all")
 LEAST_NOISE = 1e-9  # keeps the kernel matrix invertible if two classes have the same vector
 
 
-class Foresight(AdaptableClassifier, LeaveClassesOut):
+class Foresight(AdaptableClassifier, LeaveClassesOut, OnePassClassifier):
     """Kernel ridge regression from class vectors to class means, followed by linear discriminant analysis.
 
     The images of a class are modelled as Gaussian around the class mean, with a covariance shared by all classes: the shrunk
@@ -69,6 +76,8 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         classes are few or unlike the unseen ones.
     seen_penalty : float, default=0.0
         Seen-class bias γ of calibrated stacking (Chao et al., 2016), subtracted from the scores of seen classes.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where moments and scores are computed. ``"auto"``: on a GPU if there is one and the data are larger than 1 GiB.
 
     Attributes
     ----------
@@ -123,7 +132,10 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
 
     version = 2
 
+    in_span = False  # the whitening is that of all features
+
     whitening_: Whitening | None = None
+    n_images_: int | None = None
     class_means_: ClassMeans
     examples_: ClassMeans
 
@@ -136,6 +148,7 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         generator: str = "wide",
         mean_length: str = "predicted",
         seen_penalty: float = 0.0,
+        device: str = "cpu",
     ) -> None:
         self.shrinkage = shrinkage
         self.noise = noise
@@ -144,48 +157,24 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         self.generator = generator
         self.mean_length = mean_length
         self.seen_penalty = seen_penalty
+        self.device = device
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
-        """Fit the model to images of seen classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the images.
-        y : array-like of shape (n,)
-            Labels of the images.
-        classes : ClassTable or mapping of label to vector, default=None
-            Class vectors of seen and unseen classes. None: one-hot vectors of the labels.
-
-        Returns
-        -------
-        self
-            The fitted model.
-
-        Raises
-        ------
-        SettingsError
-            If a hyperparameter is invalid.
-        DataError
-            If features, labels or class vectors are invalid.
-        """
-        X, y = self._begin_fit(X, y, classes)
-        self._learn_means(X, y)
-        self._remember_images(X, y)
-        return self
-
-    def fit_sharing(self, shared: dict[str, Any], X: ArrayLike, y: ArrayLike, classes: ClassTable | None = None) -> Self:
-        """Fit like :meth:`fit`, sharing the scatter of each feature scaling; see :meth:`ZeroShotClassifier.fit_sharing`."""
-        self._shared_scatter: dict[str, Scatter] = shared
-        try:
-            return self.fit(X, y, classes)
-        finally:
-            del self._shared_scatter
+    def training_images(
+        self, X: Any, y: Labels, parameters: Sequence[Mapping[str, Any]], shared: dict[str, Any]
+    ) -> TrainingImages:
+        """Read the training images once; see :meth:`LeaveClassesOut.training_images`."""
+        if 2 * len(X) <= X.shape[1]:
+            return FewImages(np.asarray(X, dtype=np.float32), y)
+        kinds = [clone(self).set_params(**chosen).feature_scaling for chosen in parameters]
+        names = {name for kind in kinds for name in normalisations_of(kind)}
+        known = shared.setdefault("moments", {})
+        if names - set(known):
+            known |= accumulated(X, y, sorted(names - set(known)), device=device_for(self.device, X))
+        return SummedImages({name: known[name] for name in sorted(names)})
 
     def left_out_scores(
         self,
-        X: Floats,
-        y: Labels,
+        images: TrainingImages,
         classes: ClassTable,
         X_test: Floats,
         left_out: Sequence[Labels],
@@ -193,14 +182,15 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
     ) -> Iterator[tuple[int, int, Doubles]]:
         """Score images without some of the classes; see :meth:`LeaveClassesOut.left_out_scores`."""
         models = [clone(self).set_params(**chosen) for chosen in parameters]
-        seen, targets = np.unique(y, return_inverse=True)
+        labels = np.sort(classes.labels)
         vectors = {}
         for model in models:
             model.check_settings()
-            model._learn_classes(seen, classes)
-            vectors[model.semantic_norm] = model._vectors_of(seen)
-        kept = [np.flatnonzero(~np.isin(seen, block)) for block in left_out]
-        return left_out_scores((X, targets, X_test), vectors, kept, [model.get_params() for model in models])
+            model._learn_classes(labels, classes)
+            vectors[model.semantic_norm] = model._vectors_of(labels)
+        rows = np.searchsorted(images.labels, labels)
+        kept = [np.flatnonzero(~np.isin(labels, block)) for block in left_out]
+        return left_out_scores(images, rows, X_test, vectors, kept, [model.get_params() for model in models])
 
     @property
     def takes_examples(self) -> bool:
@@ -252,6 +242,12 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         check_number("noise", self.noise, LEAST_NOISE)
         check_choice("generator", self.generator, GENERATORS)
         check_choice("mean_length", self.mean_length, LENGTHS)
+        check_choice("device", self.device, DEVICES)
+
+    @property
+    def needs_seen_images(self) -> bool:
+        """Whether ``adapt`` needs images of the seen classes: only if the model is of an earlier version."""
+        return self.whitening_ is None or self.n_images_ is None
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -276,9 +272,11 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
             temperature = 2.0 if self.calibration_ is None else self.temperature_
         check_number("temperature (more than zero)", temperature, np.nextafter(0, 1))
         shares = class_shares(prior, len(unseen))
-        if self.whitening_ is None:  # loaded from a folder of an earlier version
-            self._learn_means(X_seen, y_seen)
+        if self.whitening_ is None or self.n_images_ is None:  # loaded from a folder of an earlier version
+            targets = np.searchsorted(self.seen_classes_, y_seen)
+            self._learn(Scatter.of(X_seen, targets, len(self.seen_classes_), self.scaling_.views), Span.of(X_seen[:0]), {})
         assert self.whitening_ is not None
+        assert self.n_images_ is not None
         known = self.class_means_.only(self.seen_classes_)
         first = self._regression(self._with_examples(known))
         self.history_: list[dict[str, Any]] = []
@@ -291,11 +289,12 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
             return
         rivals = self._vectors_of(self.seen_classes_) if everything else None
         unlabelled = Unlabelled(self.whitening_(X), unseen, vectors, rivals, self.seen_penalty)
-        weight = trust * len(self.seen_classes_) / (self.noise * len(y_seen))
+        weight = trust * len(self.seen_classes_) / (self.noise * self.n_images_)
         own, self.history_ = expectation_maximisation(
             known, unlabelled, lambda means: self._regression(self._with_examples(means)), weight, rounds, temperature, shares
         )
-        residuals, _ = self._regression(known).left_out(1 / known.weights)
+        few = known.thinned(EXACT_CLASSES)
+        residuals, _ = self._regression(few).left_out(1 / few.weights)
         self.ambiguous_pairs_ = ambiguous_pairs(unseen, separations(first(vectors), own.means, residuals))
         self._store(self.whitening_, known.joined(own))
 
@@ -304,15 +303,11 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         penalty = self.seen_penalty * np.isin(self.classes_, self.seen_classes_)
         return self.is_none(self._scorer(self.classes_)(X) - penalty, self.classes_)
 
-    def _learn_means(self, X: Floats, y: Labels) -> None:
-        """Compute whitening and class means of scaled images (n, d) of the seen classes, and fit the regression to them."""
-        known: dict[str, Scatter] = getattr(self, "_shared_scatter", {})
-        if self.feature_scaling not in known:
-            targets = np.searchsorted(self.seen_classes_, y)
-            known[self.feature_scaling] = Scatter.of(X, targets, len(self.seen_classes_), self.scaling_.views)
-        scatter = known[self.feature_scaling]
+    def _learn(self, scatter: Scatter, span: Span, shared: dict[str, Any]) -> None:
+        """Compute whitening and class means of the seen classes, and fit the regression to them."""
         whitening = Whitening.of(scatter.covariances, self.shrinkage)
         means, weights = whitening(scatter.means), scatter.counts / (self.noise * scatter.counts.mean())
+        self.n_images_ = int(scatter.counts.sum())
         self.examples_ = ClassMeans(self.seen_classes_[:0], means[:0], weights[:0])
         self._store(whitening, ClassMeans(self.seen_classes_, means, weights))
 
@@ -332,7 +327,8 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         """
         if not len(self.examples_):
             return known
-        scale = self._regression(known).scale(1 / known.weights)
+        few = known.thinned(EXACT_CLASSES)
+        scale = self._regression(few).scale(1 / few.weights)
         return known.joined(self.examples_.weighted(float(np.clip(2 * scale, LEAST_NOISE, 1 / LEAST_NOISE))))
 
     def _store(self, whitening: Whitening, known: ClassMeans) -> None:
@@ -364,13 +360,31 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         weights, bias = self.classifier_map()(self._vectors_of(labels), self.seen_indices(labels))
+        if self.device == "cuda" and has_gpu():
+            return scorer_on_gpu(weights, bias)
         return lambda X: np.asarray(X @ weights.T + bias)
+
+    def _prepare_images(self, X: Floats) -> Floats:
+        return np.asarray(X @ self.projection_.T)
+
+    def _block_scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
+        generated = replace(self.classifier_map(), projection=None)
+        weights, bias = generated(self._vectors_of(labels), self.seen_indices(labels))
+        if self.device == "cuda" and has_gpu():
+            return scorer_on_gpu(weights, bias)
+        return lambda X: np.asarray(X @ weights.T + bias)
+
+    @property
+    def _scorer_width(self) -> int:
+        return len(self.projection_)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays: dict[str, NDArray[Any]] = {"projection": self.projection_, **self.generator_.arrays()}
         if self.whitening_ is None:
             return arrays
         arrays["whitening.root"] = self.whitening_.packed()
+        if self.n_images_ is not None:
+            arrays["n_images"] = np.array(self.n_images_)
         for name, known in {"class_means": self.class_means_, "examples": self.examples_}.items():
             arrays[f"{name}.rows"] = self.table_.rows_of(known.labels)
             arrays[f"{name}.means"] = known.means.astype(np.float32)
@@ -383,6 +397,7 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
             return expected
         size = self.scaling_.views * self.n_features_in_ * (self.n_features_in_ + 1) // 2
         expected["whitening.root"] = Expected(f"{size}")
+        expected["n_images"] = Expected(kind="i", least=1, optional=True)
         for name, letter in {"class_means": "m", "examples": "e"}.items():
             expected[f"{name}.rows"] = indices(letter, "c")
             expected[f"{name}.means"] = Expected(f"{letter} v")
@@ -394,6 +409,7 @@ class Foresight(AdaptableClassifier, LeaveClassesOut):
         self.whitening_ = None
         if "whitening.root" not in arrays:  # a folder of an earlier version
             return
+        self.n_images_ = int(arrays["n_images"]) if "n_images" in arrays else None
         self.whitening_ = Whitening.unpacked(arrays["whitening.root"], self.n_features_in_, self.scaling_.views)
         self.class_means_, self.examples_ = (
             ClassMeans(

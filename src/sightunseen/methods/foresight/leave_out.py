@@ -19,10 +19,10 @@ from scipy import linalg
 
 from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.linear import SMALLEST_LENGTH
-from sightunseen.methods.base.feature_scaling import CENTRED, FeatureScaling
-from sightunseen.methods.foresight.whitening import Scatter, shrunk_root
+from sightunseen.methods.base.feature_scaling import CENTRED
+from sightunseen.methods.base.leave_out import TrainingImages
+from sightunseen.methods.foresight.whitening import shrunk_root
 from sightunseen.methods.foresight.wide_generator import kernel_of
-from sightunseen.methods.shared.span import Span
 
 Indices = NDArray[np.intp]
 MEAN_AT_ORIGIN = (*CENTRED, "standard")  # feature scalings that subtract the mean of the training images
@@ -80,26 +80,22 @@ class Products:
 class View:
     """One view of the features: scatter of scaled training images, and scaled test images.
 
-    If there are far fewer training images than features, coordinates in their span replace the features: differences of scores
-    do not change, and the covariance is smaller.
-
     Parameters
     ----------
     kind : str
         Feature scaling with a single view.
-    X : ndarray of shape (n, d)
-        Features of training images.
-    targets : ndarray of int of shape (n,)
-        Their class indices.
+    images : TrainingImages
+        Training images.
+    classes : ndarray of int of shape (s,)
+        Indices of the classes that take part; the covariance is that of all.
     X_test : ndarray of shape (m, d)
         Features of test images.
     """
 
-    def __init__(self, kind: str, X: Floats, targets: Indices, X_test: Floats) -> None:
-        scaling = FeatureScaling.learned(kind, X)
-        span, self.size = Span.of(scaling(X)), X.shape[1]
+    def __init__(self, kind: str, images: TrainingImages, classes: Indices, X_test: Floats) -> None:
+        scaling, scatter, span = images.scatter(kind)
+        self.scatter, self.size = scatter.only(classes), X_test.shape[1]
         self.test = span.coordinates(scaling(X_test))
-        self.scatter = Scatter.of(span.X, targets, int(targets.max()) + 1)
 
     def products(self, shrinkage: float) -> Products:
         """Inner products with the inverse of the shrunk covariance."""
@@ -138,7 +134,9 @@ def coefficients(vectors: Doubles, kept: Indices, counts: Doubles, linear: bool,
 
 
 def left_out_scores(
-    images: tuple[Floats, Indices, Floats],
+    images: TrainingImages,
+    classes: Indices,
+    X_test: Floats,
     vectors_by_norm: Mapping[Any, Doubles],
     kept: Sequence[Indices],
     parameters: Sequence[Mapping[str, Any]],
@@ -147,12 +145,16 @@ def left_out_scores(
 
     Parameters
     ----------
-    images : (ndarray of shape (n, d), ndarray of int of shape (n,), ndarray of shape (m, d))
-        Features and class indices of training images, and features of test images.
+    images : TrainingImages
+        Training images.
+    classes : ndarray of int of shape (s,)
+        Indices of the classes that take part.
+    X_test : ndarray of shape (m, d)
+        Features of test images.
     vectors_by_norm : mapping of semantic norm to ndarray of shape (s, a)
         Scaled class vectors.
     kept : sequence of ndarray of int
-        The classes that each fold is fitted to.
+        The classes that each fold is fitted to, as indices in ``classes``.
     parameters : sequence of mapping
         All hyperparameters of each combination.
 
@@ -163,10 +165,9 @@ def left_out_scores(
     scores : ndarray of shape (m, s)
         Scores of all classes.
     """
-    X, targets, X_test = images
-    counts = np.bincount(targets).astype(np.float64)
+    views = {part: View(part, images, classes, X_test) for part in _parts(parameters)}
+    counts = next(iter(views.values())).scatter.counts
     regressions = _regressions(vectors_by_norm, kept, counts, parameters)
-    views: dict[str, View] = {}
     for shrinkage in _values(parameters, "shrinkage"):
         products: dict[str, Products] = {}
         for kind in _values(parameters, "feature_scaling"):
@@ -174,11 +175,10 @@ def left_out_scores(
             if not mine:
                 continue
             for part in kind.split("+"):
-                views[part] = views.get(part) or View(part, X, targets, X_test)
                 products[part] = products.get(part) or views[part].products(shrinkage)
             together = reduce(Products.__add__, [products[part] for part in kind.split("+")])
-            for fold, classes in enumerate(kept):
-                own = together.of_classes(classes, counts, kind in MEAN_AT_ORIGIN)
+            for fold, own_classes in enumerate(kept):
+                own = together.of_classes(own_classes, counts, kind in MEAN_AT_ORIGIN)
                 length = float(np.sqrt(np.diag(own.between).mean()))
                 for k in mine:
                     one = parameters[k]
@@ -201,6 +201,11 @@ def _regressions(
         solved = coefficients(vectors, kept[fold], counts, generator == "linear", noises)
         found |= {(fold, norm, generator, noise): weights for noise, weights in zip(noises, solved, strict=True)}
     return found
+
+
+def _parts(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Feature scalings with a single view, in their order."""
+    return list(dict.fromkeys(part for kind in _values(parameters, "feature_scaling") for part in kind.split("+")))
 
 
 def _values(parameters: Sequence[Mapping[str, Any]], name: str) -> list[Any]:

@@ -7,66 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import linalg
 
 from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.errors import ModelError
-
-
-def memberships(targets: NDArray[Any], n_classes: int) -> Any:
-    """Create the sparse one-hot matrix (n, s) of class indices (n,)."""
-    ones = np.ones(len(targets), dtype=np.float32)
-    return sparse.csr_array((ones, (np.arange(len(targets)), targets)), shape=(len(targets), n_classes))
-
-
-def weighted_means(X: NDArray[Any], weights: Any, least: float = 1e-6) -> tuple[Doubles, Doubles]:
-    """Compute weighted class means.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Features of the images.
-    weights : ndarray or sparse array of shape (n, s)
-        Weight of each image in each class.
-    least : float, default=1e-6
-        Smallest total weight of a class; it avoids a division by zero.
-
-    Returns
-    -------
-    means : ndarray of shape (s, d)
-        Class means.
-    counts : ndarray of shape (s,)
-        Total weight of each class.
-    """
-    counts = np.maximum(np.asarray(weights.sum(axis=0), dtype=np.float64), least)
-    return np.asarray(weights.T @ X, dtype=np.float64) / counts[:, None], counts
-
-
-@dataclass(frozen=True)
-class Scatter:
-    """Class means, counts and the shared within-class covariance of labelled images.
-
-    Parameters
-    ----------
-    means : ndarray of shape (s, v * d)
-        Class means.
-    counts : ndarray of shape (s,)
-        Number of images of each class.
-    covariances : tuple of v ndarrays of shape (d, d)
-        Within-class covariance of each view of the features; views are taken as independent of each other.
-    """
-
-    means: Doubles
-    counts: Doubles
-    covariances: tuple[Doubles, ...]
-
-    @classmethod
-    def of(cls, X: Floats, targets: NDArray[Any], n_classes: int, views: int = 1) -> "Scatter":
-        """Compute the statistics of features (n, views * d) with class indices (n,)."""
-        means, counts = weighted_means(X, memberships(targets, n_classes))
-        around = X - means.astype(np.float32)[targets]
-        products = [(view.T @ view).astype(np.float64) for view in np.split(around, views, axis=1)]
-        return cls(means, counts, tuple(product / len(X) for product in products))
 
 
 def shrunk_root(covariance: Doubles, shrinkage: float, size: int | None = None) -> Doubles:
@@ -128,7 +72,7 @@ class Whitening:
         """Whiten features of shape (n, v * d)."""
         return self._solved(X, transposed=False)
 
-    def onto(self, points: Doubles) -> tuple[Floats, Doubles]:
+    def onto(self, points: Doubles) -> tuple[Floats, Doubles | None]:
         """Compute the orthogonal projection onto the span of whitened points, such as class means.
 
         The squared distances between an image and points of the span change by the same amount, the squared distance of the
@@ -144,8 +88,12 @@ class Whitening:
         projection : ndarray of shape (r, v * d)
             Map from features to coordinates in the span.
         basis : ndarray of shape (r, v * d)
-            Map from whitened features to coordinates in the span: an orthonormal basis.
+            Map from whitened features to coordinates in the span: an orthonormal basis. None if there are at least as many
+            points as dimensions: the span is the whole space, and the basis is the identity.
         """
+        size = points.shape[1]
+        if len(points) >= size:
+            return np.asarray(self._solved(np.eye(size), transposed=True), dtype=np.float32), None
         basis = np.asarray(linalg.qr(points.T, mode="economic")[0].T, dtype=np.float64)  # (r, v * d)
         return np.asarray(self._solved(basis, transposed=True), dtype=np.float32), basis
 

@@ -15,7 +15,13 @@ from scipy import linalg
 
 from sightunseen.core.array_checks import Expected, positive
 from sightunseen.core.arrays import Doubles
-from sightunseen.core.linear import SMALLEST_LENGTH
+from sightunseen.core.linear import SMALLEST_LENGTH, class_blocks
+
+# Largest number of classes for an exact solution: its matrix then has 5 GB. ImageNet-21k has 21,841 classes.
+EXACT_CLASSES = 25_000
+LANDMARKS = 10_000  # class vectors that span the regression beyond that
+CACHED_BYTES = 1 << 20  # of the kernel that are computed at a time: they stay in the processor's cache
+JITTER = 1e-8  # added to the kernel of landmarks, whose mean diagonal is about 1, in case two of them are the same
 
 
 def wide_kernel(one: Doubles, other: Doubles) -> Doubles:
@@ -42,10 +48,18 @@ def wide_kernel(one: Doubles, other: Doubles) -> Doubles:
     array([[1.   , 0.318],
            [0.318, 1.   ]])
     """
-    lengths = np.linalg.norm(one, axis=1)[:, None] * np.linalg.norm(other, axis=1)
-    cosine = np.clip((one @ other.T) / np.where(lengths > 0, lengths, 1), -1, 1)
-    angle = np.arccos(cosine)
-    return np.asarray(lengths * (np.sin(angle) + (np.pi - angle) * cosine) / np.pi)
+    kernel = np.asarray(one @ other.T)
+    one_lengths, other_lengths = np.linalg.norm(one, axis=1)[:, None], np.linalg.norm(other, axis=1)
+    for rows in class_blocks(len(kernel), len(other), CACHED_BYTES):
+        values, lengths = kernel[rows], one_lengths[rows] * other_lengths
+        values /= np.where(lengths > 0, lengths, 1)
+        np.clip(values, -1, 1, out=values)  # the cosine of the angle
+        angle = np.arccos(values)
+        values *= np.pi - angle
+        values += np.sin(angle, out=angle)
+        values *= lengths
+        values /= np.pi
+    return kernel
 
 
 @dataclass(frozen=True)
@@ -89,6 +103,10 @@ class WideGenerator:
     ) -> "WideGenerator":
         """Fit the regression in closed form.
 
+        With more than ``EXACT_CLASSES`` classes, the regression is restricted to functions that ``LANDMARKS`` of the class
+        vectors span (Nyström method, "subset of regressors"; Rasmussen & Williams, 2006, Section 8.3.1). All classes are still
+        fitted. With the linear kernel this remains exact, since a basis of the class vectors spans all linear functions.
+
         Parameters
         ----------
         vectors : ndarray of shape (s, a)
@@ -117,15 +135,19 @@ class WideGenerator:
         """
         vectors = vectors.astype(np.float64)
         centre = vectors.mean(axis=0) if centre is None else centre
-        centred = vectors - centre
-        unit = float(np.sqrt(np.square(centred).sum(axis=1).mean())) or 1.0
-        anchors = centred / unit
-        ridge = kernel_of(linear)(anchors, anchors) + np.diag(noise)
-        return cls(centre, anchors, unit, linalg.solve(ridge, targets.astype(np.float64), assume_a="pos"), linear, length)
+        anchors = vectors - centre
+        unit = float(np.sqrt(np.square(anchors).sum(axis=1).mean())) or 1.0
+        anchors /= unit
+        if not (np.isfinite(anchors).all() and np.isfinite(targets).all()):
+            raise ValueError("class vectors or targets are not finite")
+        if len(anchors) <= EXACT_CLASSES:
+            return cls(centre, anchors, unit, _solved_exactly(anchors, targets, noise, linear), linear, length)
+        landmarks = np.eye(anchors.shape[1]) if linear else anchors[spread_rows(anchors, LANDMARKS)]
+        return cls(centre, landmarks, unit, _solved_by_landmarks(landmarks, anchors, targets, noise, linear), linear, length)
 
-    def followed_by(self, layer: Doubles) -> "WideGenerator":
-        """Compose with a linear map of shape (m, k) of the targets."""
-        return replace(self, weights=self.weights @ layer.T)
+    def followed_by(self, layer: Doubles | None) -> "WideGenerator":
+        """Compose with a linear map of shape (m, k) of the targets; None: the identity."""
+        return self if layer is None else replace(self, weights=self.weights @ layer.T)
 
     def left_out(self, noise: Doubles) -> tuple[Doubles, Doubles]:
         """Leave-one-out residuals, in closed form (Rasmussen & Williams, 2006, Section 5.4.2).
@@ -141,8 +163,16 @@ class WideGenerator:
             Target of each anchor minus the prediction of the regression that is fitted without it.
         variances : ndarray of shape (s,)
             Their variances 1 / [(K + N)^-1]_cc, in units of :meth:`scale`.
+
+        Raises
+        ------
+        ValueError
+            If the regression was fitted to more than ``EXACT_CLASSES`` classes, so that its anchors are not the classes.
         """
-        variances = 1 / np.diag(linalg.inv(kernel_of(self.linear)(self.anchors, self.anchors) + np.diag(noise)))
+        if len(noise) != len(self.anchors):
+            raise ValueError(f"leave-one-out residuals need a regression of at most {EXACT_CLASSES:,} classes")
+        inverse, _ = linalg.lapack.dpotri(_ridge_factor(self.anchors, noise, self.linear), lower=True, overwrite_c=True)
+        variances = 1 / np.diag(inverse)
         return self.weights * variances[:, None], variances
 
     def scale(self, noise: Doubles) -> float:
@@ -167,10 +197,12 @@ class WideGenerator:
 
     def __call__(self, vectors: Doubles) -> Doubles:
         """Predict the targets (c, k) of class vectors (c, a)."""
-        targets = np.asarray(self.similarities(vectors) @ self.weights)
-        if not self.length:
-            return targets
-        return np.asarray(self.length * targets / np.maximum(np.linalg.norm(targets, axis=1, keepdims=True), SMALLEST_LENGTH))
+        targets = np.empty((len(vectors), self.weights.shape[1]))
+        for rows in class_blocks(len(vectors), len(self.anchors)):
+            np.matmul(self.similarities(vectors[rows]), self.weights, out=targets[rows])
+        if self.length:
+            targets *= self.length / np.maximum(np.linalg.norm(targets, axis=1, keepdims=True), SMALLEST_LENGTH)
+        return targets
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fitted arrays by name, for saving."""
@@ -194,3 +226,71 @@ def generator_arrays() -> dict[str, Expected]:
 def kernel_of(linear: bool) -> Callable[[Doubles, Doubles], Doubles]:
     """Return the dot product or the arc-cosine kernel."""
     return (lambda one, other: one @ other.T) if linear else wide_kernel
+
+
+def spread_rows(vectors: Doubles, count: int) -> NDArray[np.intp]:
+    """Choose rows that are spread over a table: at even ranks along its first principal component.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (s, a)
+        Centred vectors.
+    count : int
+        Number of rows.
+
+    Returns
+    -------
+    ndarray of int of shape (count,)
+        Distinct row indices, sorted; all rows if there are no more than ``count``.
+
+    Examples
+    --------
+    >>> spread_rows(np.array([[-3.0], [1.0], [0.0], [4.0], [-2.0]]), 3).tolist()
+    [0, 2, 3]
+    """
+    if len(vectors) <= count:
+        return np.arange(len(vectors))
+    _, axis = linalg.eigh(vectors.T @ vectors, subset_by_index=[vectors.shape[1] - 1] * 2)  # (a, 1)
+    ranked = np.argsort(vectors @ axis[:, 0] * np.sign(axis[np.abs(axis).argmax(), 0]), kind="stable")
+    return np.sort(ranked[np.linspace(0, len(ranked) - 1, count).round().astype(np.intp)])
+
+
+def _ridge_factor(anchors: Doubles, noise: Doubles, linear: bool) -> Doubles:
+    """Cholesky factor of K + N in the lower triangle of a matrix (s, s); the upper triangle is not defined.
+
+    The matrix is computed in blocks of rows, one triangle only, and factorised in place.
+    """
+    matrix, kernel = np.empty((len(anchors), len(anchors))), kernel_of(linear)
+    for rows in class_blocks(len(anchors), len(anchors)):
+        matrix[rows, rows.start :] = kernel(anchors[rows], anchors[rows.start :])
+    matrix[np.diag_indices_from(matrix)] += noise
+    # The transpose is in the order of LAPACK, which therefore makes no copy; there the triangle is the lower one.
+    factor, _ = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+    return np.asarray(factor)
+
+
+def _solved_exactly(anchors: Doubles, targets: Doubles, noise: Doubles, linear: bool) -> Doubles:
+    """Dual coefficients (K + N)^-1 Y, of shape (s, k)."""
+    factor = _ridge_factor(anchors, noise, linear)
+    solution = np.array(targets, dtype=np.float64, order="F")  # overwritten by LAPACK
+    return np.asarray(linalg.cho_solve((factor, True), solution, overwrite_b=True, check_finite=False))
+
+
+def _solved_by_landmarks(landmarks: Doubles, anchors: Doubles, targets: Doubles, noise: Doubles, linear: bool) -> Doubles:
+    """Coefficients (m, k) of the landmarks: (M + C N^-1 C')^-1 C N^-1 Y for the kernels M (m, m) and C (m, s).
+
+    With the Cholesky factor L of M and V = L^-1 C, it is solved as L'^-1 (I + V N^-1 V')^-1 V N^-1 Y, which is far better
+    conditioned. V is computed in blocks of classes.
+    """
+    kernel = kernel_of(linear)
+    root = _ridge_factor(landmarks, np.full(len(landmarks), 0.0 if linear else JITTER), linear)
+    matrix, right = np.eye(len(landmarks), order="F"), np.zeros((len(landmarks), targets.shape[1]))
+    for rows in class_blocks(len(anchors), len(landmarks)):
+        precision = 1 / np.sqrt(noise[rows])
+        part = kernel(anchors[rows], landmarks).T
+        part = linalg.solve_triangular(root, part, lower=True, overwrite_b=True, check_finite=False) * precision  # (m, b)
+        matrix = linalg.blas.dsyrk(1.0, part, 1.0, matrix, lower=True, overwrite_c=True)
+        right += part @ (targets[rows] * precision[:, None])
+    factor, _ = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    solution = linalg.cho_solve((factor, True), right, check_finite=False)
+    return np.asarray(linalg.solve_triangular(root, solution, lower=True, trans="T", overwrite_b=True, check_finite=False))

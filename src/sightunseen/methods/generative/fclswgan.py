@@ -158,6 +158,7 @@ class FCLSWGAN(GradientTrainedClassifier):
     """
 
     search_space = {"classification_weight": (0.03, 0.1)}
+    scores_jointly = True  # another classifier is trained among unseen classes alone
     feature_scaling = "range"  # fixed: the generator ends in a ReLU, so features must not be negative
 
     def __init__(

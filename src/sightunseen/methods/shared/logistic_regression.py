@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize
 from scipy.special import expit, logsumexp
 
-from sightunseen.methods.shared.span import Span
+from sightunseen.methods.base.span import Span
 
 MAX_STEPS = 100
 

@@ -280,7 +280,7 @@ def test_contributions_sum_to_the_score_difference(model: Foresight, small_world
 
 def test_folder_of_an_earlier_version_loads_and_refuses_examples(model: Foresight, small_world: ZeroShotDataset) -> None:
     files = as_files(model, None)
-    new = ("whitening", "class_means", "examples")
+    new = ("whitening", "class_means", "examples", "n_images")
     arrays = {name: array for name, array in files.arrays.items() if not name.startswith(new)}
     old = Foresight.from_files(ModelFiles(files.method, files.content, arrays))
     X = small_world.test_unseen.X

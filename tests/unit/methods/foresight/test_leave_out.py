@@ -34,8 +34,10 @@ class Things:
         self.y = np.array([f"c{k}" for k in self.targets])
 
     def scores(self, left_out: list[Array], *parameters: dict[str, Any]) -> dict[tuple[int, int], Array]:
-        arguments = self.X, self.y, self.table, self.X_test, left_out, parameters
-        return {(c, k): scores for c, k, scores in Foresight().left_out_scores(*arguments)}
+        model = Foresight()
+        images = model.training_images(self.X, self.y, parameters, {})
+        found = model.left_out_scores(images, self.table, self.X_test, left_out, parameters)
+        return {(c, k): scores for c, k, scores in found}
 
 
 def scaled(X: Array, of: Array, kind: str) -> Array:

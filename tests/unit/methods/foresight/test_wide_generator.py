@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, linalg
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
-from sightunseen.methods.foresight.wide_generator import WideGenerator, wide_kernel
+from sightunseen.core.linear import class_blocks
+from sightunseen.methods.foresight import wide_generator
+from sightunseen.methods.foresight.wide_generator import WideGenerator, kernel_of, spread_rows, wide_kernel
 
 RNG = np.random.default_rng(0)
 VECTORS, TARGETS, NEW = RNG.normal(2, 1, (15, 4)), RNG.normal(size=(15, 3)), RNG.normal(2, 1, (6, 4))
@@ -179,3 +181,129 @@ def test_identical_vectors_give_zero_predictions(count: int) -> None:
     generator = WideGenerator.solved(alike, TARGETS[:count], np.full(count, 0.1))
     assert not generator(alike).any()
     assert not generator(NEW).any()
+
+
+# -- many classes ------------------------------------------------------------------------------------------------------
+
+
+def many(count: int, size: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Class vectors, smooth targets and noise."""
+    rng = np.random.default_rng(3)
+    vectors = rng.normal(size=(count, size))
+    targets = np.tanh(vectors @ rng.normal(size=(size, 4))) + 0.1 * rng.normal(size=(count, 4))
+    return vectors, targets, rng.uniform(0.1, 1.0, count)
+
+
+def in_blocks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(wide_generator, "class_blocks", lambda count, width, _=0: class_blocks(count, width, size))
+
+
+def landmarks(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(wide_generator, "EXACT_CLASSES", 10)
+    monkeypatch.setattr(wide_generator, "LANDMARKS", count)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_regression_in_blocks_of_classes_is_the_same(monkeypatch: pytest.MonkeyPatch, linear: bool) -> None:
+    vectors, targets, noise = many(60)
+    whole = WideGenerator.solved(vectors, targets, noise, linear=linear)
+    in_blocks(monkeypatch, 8 * 60 * 7)
+    parts = WideGenerator.solved(vectors, targets, noise, linear=linear)
+    np.testing.assert_allclose(parts.weights, whole.weights, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(parts(3 * vectors), whole(3 * vectors), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_solution_solves_the_equations(linear: bool) -> None:
+    vectors, targets, noise = many(60)
+    found = WideGenerator.solved(vectors, targets, noise, linear=linear)
+    ridge = kernel_of(linear)(found.anchors, found.anchors) + np.diag(noise)
+    np.testing.assert_allclose(ridge @ found.weights, targets, atol=1e-10)
+    residuals, variances = found.left_out(noise)
+    np.testing.assert_allclose(variances, 1 / np.diag(linalg.inv(ridge)), rtol=1e-9)
+    alone = [np.delete(np.arange(60), row) for row in range(60)]
+    kernel = kernel_of(linear)(found.anchors, found.anchors)
+    expected = [
+        targets[row] - kernel[row, kept] @ linalg.solve(ridge[np.ix_(kept, kept)], targets[kept])
+        for row, kept in enumerate(alone)
+    ]
+    np.testing.assert_allclose(residuals, expected, atol=1e-9)
+
+
+def test_arguments_are_not_modified() -> None:
+    vectors, targets, noise = many(60)
+    before = vectors.copy(), targets.copy(), noise.copy()
+    WideGenerator.solved(vectors, targets, noise).left_out(noise)
+    WideGenerator.solved(vectors, np.asfortranarray(targets), noise)
+    for found, expected in zip((vectors, targets, noise), before, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("block", [None, 5])
+def test_all_classes_as_landmarks_give_the_exact_regression(monkeypatch: pytest.MonkeyPatch, block: int | None) -> None:
+    vectors, targets, noise = many(80)
+    exact = WideGenerator.solved(vectors, targets, noise, length=2.0)
+    landmarks(monkeypatch, 80)
+    if block is not None:
+        in_blocks(monkeypatch, 8 * 80 * block)
+    found = WideGenerator.solved(vectors, targets, noise, length=2.0)
+    assert (found.unit, found.length) == (exact.unit, exact.length)
+    np.testing.assert_allclose(found(vectors + 0.1), exact(vectors + 0.1), atol=1e-5)
+
+
+def test_landmarks_approximate_the_exact_regression(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, targets, noise = many(1500)
+    new = np.random.default_rng(4).normal(size=(200, 6))
+    exact = WideGenerator.solved(vectors, targets, noise)(new)
+    errors = []
+    for count in (20, 100, 500):
+        landmarks(monkeypatch, count)
+        found = WideGenerator.solved(vectors, targets, noise)
+        assert found.anchors.shape == (count, 6)
+        assert found.weights.shape == (count, 4)
+        errors.append(np.linalg.norm(found(new) - exact) / np.linalg.norm(exact))
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.02
+
+
+def test_linear_regression_of_many_classes_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, targets, noise = many(300)
+    exact = WideGenerator.solved(vectors, targets, noise, linear=True)(vectors)
+    landmarks(monkeypatch, 50)
+    found = WideGenerator.solved(vectors, targets, noise, linear=True)
+    assert found.anchors.shape == (6, 6)
+    np.testing.assert_allclose(found(vectors), exact, atol=1e-10)
+
+
+def test_landmarks_may_have_the_same_class_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, targets, noise = many(40)
+    vectors[:20], targets[:20] = vectors[0], targets[0]
+    exact = WideGenerator.solved(vectors, targets, noise)(vectors)
+    landmarks(monkeypatch, 40)
+    np.testing.assert_allclose(WideGenerator.solved(vectors, targets, noise)(vectors), exact, atol=1e-5)
+
+
+def test_leave_one_out_residuals_need_an_exact_regression(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, targets, noise = many(40)
+    landmarks(monkeypatch, 15)
+    with pytest.raises(ValueError, match="at most 10 classes"):
+        WideGenerator.solved(vectors, targets, noise).left_out(noise)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_targets_that_are_not_finite_raise_an_error(wrong: float) -> None:
+    vectors, targets, noise = many(20)
+    targets[3, 1] = wrong
+    with pytest.raises(ValueError, match="not finite"):
+        WideGenerator.solved(vectors, targets, noise)
+
+
+@pytest.mark.parametrize("count", [1, 2, 37, 100, 200])
+def test_spread_rows_are_distinct_and_evenly_spaced_along_the_widest_direction(count: int) -> None:
+    vectors = np.random.default_rng(0).normal(size=(100, 3)) * [1, 20, 1]
+    rows = spread_rows(vectors, count)
+    assert len(set(rows.tolist())) == len(rows) == min(count, 100)
+    ranks = np.sort(np.argsort(np.argsort(vectors[:, 1]))[rows])
+    expected = np.linspace(0, 99, min(count, 100))
+    assert np.abs(ranks - expected).max() <= 12 or count == 1  # the principal component is not quite the second axis
+    np.testing.assert_array_equal(spread_rows(-vectors, count), spread_rows(-vectors, count))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sightunseen.methods.shared.span import Span
+from sightunseen.methods.base.span import Span
 
 RNG = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from sightunseen.methods.shared.sizes import mean_diagonal
+from sightunseen.methods.base.sizes import mean_diagonal
 
 Array = NDArray[Any]
 
@@ -57,6 +57,11 @@ class Span:
             return cls(X)
         basis, triangle = linalg.qr(X.T, mode="economic", check_finite=False)  # (d, n), (n, n)
         return cls(np.ascontiguousarray(triangle.T), basis)
+
+    @classmethod
+    def everything(cls, size: int) -> Self:
+        """Return the span of at least as many images as features, d = ``size``; it does not hold the images."""
+        return cls(np.empty((0, size)))
 
     def coordinates(self, X: Array) -> Array:
         """Convert features of other images, (m, d), to coordinates of their projection onto the span, (m, r)."""
