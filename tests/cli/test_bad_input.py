@@ -519,7 +519,7 @@ PREDICT: dict[str, tuple[Callable[[], Any], str, tuple[str, ...]]] = {
     "unknown candidate": (lambda: write_lines("dragon"), "data/features.npz --candidates few.txt", ("few.txt", "dragon")),
     "binary candidates": (lambda: None, "data/features.npz --candidates data/features.npz", ("data/features.npz",)),
     "unknown ending": (lambda: None, "data/features.npz --out found.xlsx", (".xlsx", ".csv", ".json", ".parquet")),
-    "a folder for features": (lambda: None, "data", ("data", ".npz", ".npy")),
+    "a folder for features": (lambda: Path("empty").mkdir(), "empty", ("empty", ".npz", ".npy")),
     "a model for features": (lambda: None, "model/model.json", ("model.json", ".npz", ".npy")),
     "no such features": (lambda: None, "nowhere.npz", ("nowhere.npz",)),
     "labels for features": (lambda: np.savez("images.npz", y=["a"]), "images.npz", ("images.npz", "features")),

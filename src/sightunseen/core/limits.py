@@ -29,6 +29,7 @@ FEATURES = 10_000_000  # features of an image, or attributes of a class
 LABEL_LENGTH = 1_000  # characters of a class label or an attribute name
 DESCRIPTION_LENGTH = 1_000_000  # characters of the description of a class in a file
 PATH_LENGTH = 4_096  # characters of the path or name of an image
+SIDECAR_BYTES = 1 << 20  # a header of a tar archive, or the member that holds the label of a photo
 PHOTO_SIDE = 4_096  # height and width of the photos that a backbone takes
 MAGNITUDE = 1e15  # largest absolute value of a feature or an attribute: sums of squares must be finite in single precision
 LARGEST = 1e38  # largest absolute value of a weight or a hyperparameter of a model: finite in single precision

@@ -7,6 +7,7 @@ from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.data.gbu import FEATURES, SEMANTICS, SPLITS, is_gbu_folder, load_gbu
 from sightunseen.data.table_files import load_tables
+from sightunseen.data.table_layouts import holds_tables
 
 TABLE_ENDINGS = (".npz", ".parquet", ".csv")
 
@@ -24,7 +25,7 @@ def open_data(
     ----------
     path : str or Path
         A benchmark folder (see :func:`~sightunseen.data.gbu.load_gbu`), a folder with ``features.*`` and ``classes.*``, or
-        a table of features (see :func:`~sightunseen.data.table_files.load_tables`).
+        a table of features in one file or in a folder of many (see :func:`~sightunseen.data.tables.open_table`).
     features : str, optional
         Name of the feature file of a benchmark folder. The default is ``res101``.
     splits : str, optional
@@ -74,14 +75,14 @@ def open_data(
         )
     if not path.is_dir():
         return load_tables(path, classes, semantics or "auto")
-    table = _first_file(path, "features", TABLE_ENDINGS)
-    if table is None:
-        raise DataError(
-            f"{path} holds neither a benchmark's *_splits.mat nor a features.npz, features.parquet or features.csv. "
-            "See 'Your own data' in the README for the two tables that are needed."
-        )
     classes = classes or _first_file(path, "classes", (*TABLE_ENDINGS, ".json"))
-    return replace(load_tables(table, classes, semantics or "auto"), name=path.resolve().name)
+    table = _first_file(path, "features", TABLE_ENDINGS)
+    if table is None and not holds_tables(path):
+        raise DataError(
+            f"{path} holds neither a benchmark's *_splits.mat nor a features.npz, features.parquet or features.csv, nor other "
+            "tables of features. See 'Your own data' in the README for the two tables that are needed."
+        )
+    return replace(load_tables(table or path, classes, semantics or "auto"), name=path.resolve().name)
 
 
 def _first_file(folder: Path, stem: str, endings: tuple[str, ...]) -> Path | None:

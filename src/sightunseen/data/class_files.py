@@ -30,7 +30,8 @@ def read_class_file(path: str | Path) -> ClassDescriptions:
     ----------
     path : str or Path
         A ``.csv`` or ``.parquet`` with a column ``class``. Every numeric column is an attribute; a text column called
-        ``description`` (or ``text``) describes the classes. Or a ``.json`` with ``{label: [numbers]}``,
+        ``description`` (or ``text``) describes the classes. In a ``.parquet``, one column of lists of numbers, all of one
+        length, may take the place of the numeric columns. Or a ``.json`` with ``{label: [numbers]}``,
         ``{label: "description"}``, ``{label: {attribute: number, ..., "description": "..."}}``, or a list of such objects
         with ``"class"``.
 
@@ -104,6 +105,8 @@ def _of_columns(columns: Columns, path: Path) -> ClassDescriptions:
     if found is None:
         raise DataError(f"{path} has no column 'class' with the labels; it has {few(columns)}.")
     labels = _labels(columns.pop(found), path, found)
+    vectors = next((name for name, column in columns.items() if _has_lists(column)), None)
+    values = None if vectors is None else _stacked(columns.pop(vectors), f"{path}: '{quoted(vectors)}'")
     numbers = {name: _numbers(column) for name, column in columns.items()}
     attributes = {
         name: array
@@ -118,12 +121,17 @@ def _of_columns(columns: Columns, path: Path) -> ClassDescriptions:
             f"{path}: every column beside 'class' must be numeric (one attribute per column) or be the text column "
             f"'description'; found {few(others)}. Rename, remove or encode such columns as numbers."
         )
-    return ClassDescriptions(
-        labels,
-        tuple(attributes) or None,
-        _values(attributes, labels, path) if attributes else None,
-        None if described is None else _texts(columns[described], described, path),
-    )
+    if attributes and values is not None:
+        raise DataError(
+            f"{path} has class vectors in the column '{quoted(vectors)}' and attributes in others ({few(attributes)}). Keep "
+            "either of them."
+        )
+    names = tuple(attributes) or None
+    texts_of_classes = None if described is None else _texts(columns[described], described, path)
+    columns.clear()  # so that the columns of many attributes are freed one by one
+    numbers.clear()
+    values = _values(attributes, labels, path) if attributes else values
+    return ClassDescriptions(labels, names, values, texts_of_classes)
 
 
 def _labels(column: Any, path: Path, name: str = "class") -> tuple[str, ...]:
@@ -143,11 +151,31 @@ def _values(attributes: Columns, labels: tuple[str, ...], path: Path) -> NDArray
     lengths = {len(column) for column in attributes.values()}
     if lengths != {len(labels)}:
         raise DataError(f"{path} has {len(labels)} classes, but columns of {few(sorted(lengths))} values.")
-    return as_matrix(np.column_stack(list(attributes.values())), f"{path}: attributes")
+    values = np.empty((len(labels), len(attributes)))
+    for k, name in enumerate(list(attributes)):
+        values[:, k] = attributes.pop(name)
+    return as_matrix(values, f"{path}: attributes")
 
 
-def _numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
+def _has_lists(column: NDArray[Any]) -> bool:
+    return column.dtype == object and any(isinstance(value, np.ndarray) for value in column)
+
+
+def _stacked(column: NDArray[Any], where: str) -> NDArray[np.float64]:
+    """The class vectors (c, a) of a column of arrays."""
+    wrong = [row for row, value in enumerate(column, 1) if not isinstance(value, np.ndarray) or value.dtype.kind not in "iuf"]
+    if wrong:
+        raise DataError(f"{where}: row {wrong[0]} is not a list of numbers. Give one list per class.")
+    lengths = {len(value) for value in column}
+    if len(lengths) > 1:
+        raise DataError(f"{where}: all lists must have one length; found lengths {few(sorted(lengths))}.")
+    return np.asarray(as_matrix(np.stack(column.tolist()), where), dtype=np.float64)
+
+
+def _numbers(column: NDArray[Any]) -> NDArray[Any] | None:
     """The column as numbers, with NaN for missing values; None if it holds anything else."""
+    if column.dtype.kind in "biuf":
+        return column
     values = column.tolist()
     if not all(value is None or isinstance(value, (bool, int, float)) for value in values):
         return None

@@ -1,4 +1,4 @@
-"""Columns of table files (``.npz``, ``.csv``, ``.parquet``) by name, and helpers shared by the readers of tables."""
+"""Columns of table files (``.npz``, ``.csv``, ``.parquet``) in memory, and their usual names."""
 
 import zipfile
 from collections import Counter
@@ -16,7 +16,11 @@ from sightunseen.data.opening import opened, size_of
 
 LABEL_COLUMNS = ("label", "class", "y")
 NAME_COLUMNS = ("path", "name", "image")
+TEXT_NAME_COLUMNS = ("image_path", "file_name", "filename", "url", "key")  # names of images, if they are text
+VECTORS = ("X", "features", "embedding", "embeddings", "image_embedding", "image_embeddings", "img_emb")  # of feature vectors
+CLASS_ARRAYS = ("class_labels", "class_vectors", "attribute_names")  # arrays of a .npz that describe classes
 BLOCK = 1 << 20  # bytes of a .csv that are parsed at a time; a row has to fit into a block
+BUFFER = 64 << 10  # bytes that are read of each column of a Parquet file to check its metadata
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}  # bytes per value of the physical types of Parquet; others have 8 or more
 Columns = dict[str, NDArray[Any]]
 
@@ -47,7 +51,9 @@ def read_columns(path: Path, long_texts: bool = False) -> Columns:
         return opened(path, lambda: _columns(_read_csv(path, long_texts), path))
     if path.suffix == ".parquet":
         return opened(path, lambda: _columns(_read_parquet(path), path))
-    raise DataError(f"{path} must end in .npz, .csv or .parquet (features alone: also .npy); got '{quoted(path.suffix)}'.")
+    raise DataError(
+        f"{path} must end in .npz, .csv or .parquet (features: also .npy, .arrow or a folder); got '{quoted(path.suffix)}'."
+    )
 
 
 def read_npz(path: Path) -> Columns:
@@ -144,15 +150,18 @@ def check_parquet(path: Path, rows: int | None = None) -> None:
     """
     from pyarrow import parquet
 
-    found = parquet.read_metadata(path)
-    widths = [WIDTHS.get(found.schema.column(k).physical_type, 8) for k in range(found.num_columns)]
     declared = 0
-    for group in range(found.num_row_groups):
-        chunks = found.row_group(group)
-        size = sum(width * chunks.column(k).num_values for k, width in enumerate(widths))
-        declared += size if rows is None else 0
-        if rows is not None:
-            declared = max(declared, size * min(rows, chunks.num_rows) // max(chunks.num_rows, 1))
+    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER) as file:
+        found = file.metadata
+        widths = [WIDTHS.get(found.schema.column(k).physical_type, 8) for k in range(found.num_columns)]
+        for group in range(found.num_row_groups):
+            # Raises if the description of a column is damaged; asked for that description first, pyarrow ends the process.
+            next(file.iter_batches(1, row_groups=[group]), None)
+            chunks = found.row_group(group)
+            size = sum(width * chunks.column(k).num_values for k, width in enumerate(widths))
+            declared += size if rows is None else 0
+            if rows is not None:
+                declared = max(declared, size * min(rows, chunks.num_rows) // max(chunks.num_rows, 1))
     check_memory(declared, path, size_of(path))
 
 

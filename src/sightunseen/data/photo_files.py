@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightunseen.core.errors import MissingDependencyError, PhotoError
+from sightunseen.data.stored_photos import StoredPhoto
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -72,13 +73,13 @@ def read_photo(source: Path | bytes, most_pixels: int = MOST_PIXELS) -> "Image":
         raise PhotoError(reason, path) from error
 
 
-def content_of(path: Path) -> bytes:
-    """Read the content of a photo's file.
+def content_of(path: Path | StoredPhoto) -> bytes:
+    """Read the content of a photo.
 
     Parameters
     ----------
-    path : Path
-        The file.
+    path : Path or StoredPhoto
+        The file, or the part of a larger file.
 
     Returns
     -------
@@ -91,6 +92,8 @@ def content_of(path: Path) -> bytes:
         If the file is missing, not a regular file, larger than 1 GiB, or cannot be read.
     """
     try:
+        if isinstance(path, StoredPhoto):
+            return _stored_content(path)
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             raise PhotoError("it is a folder, not a file", path)
@@ -105,6 +108,16 @@ def content_of(path: Path) -> bytes:
         raise PhotoError("there is no such file", path) from error
     except (OSError, ValueError) as error:
         raise PhotoError(f"the file cannot be read ({getattr(error, 'strerror', None) or error})", path) from error
+
+
+def _stored_content(photo: StoredPhoto) -> bytes:
+    if photo.size < 0:
+        raise PhotoError("it is not a regular file", photo)
+    if photo.size > MOST_BYTES:
+        raise PhotoError(f"the file has more than {MOST_BYTES >> 30} GiB", photo)
+    with open(photo.file, "rb") as file:
+        file.seek(photo.start)
+        return file.read(photo.size)
 
 
 def _decoded(content: bytes, most_pixels: int) -> "Image":

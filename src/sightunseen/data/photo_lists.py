@@ -1,9 +1,9 @@
-"""Lists of photos with their labels and splits, from folders, a CSV or a single file."""
+"""Lists of photos with their labels and splits: from folders, a CSV, a single file, tar archives or Hugging Face folders."""
 
 import csv
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +13,20 @@ from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError
 from sightunseen.core.memory import check_memory
 from sightunseen.data.columns import check_repeated, few
+from sightunseen.data.folders import files_below, identity_of, visible
+from sightunseen.data.hugging_face import SPLIT_WORDS, is_hugging_face
+from sightunseen.data.hugging_face_photos import has_photos, read_photos
 from sightunseen.data.opening import opened, size_of
 from sightunseen.data.photo_files import ENDINGS
+from sightunseen.data.stored_photos import StoredPhoto
+from sightunseen.data.tar_shards import ENDING as TAR
+from sightunseen.data.tar_shards import is_tar, read_shards, shards_of
 
 OTHER_ENDINGS = frozenset(  # image formats that are not supported
     {".heic", ".heif", ".avif", ".jp2", ".jxl", ".psd", ".svg", ".dng", ".raw", ".arw", ".cr2", ".cr3", ".nef", ".orf"}
 )
 SUPPORTED = ", ".join(sorted(ENDINGS))
-SPLITS = ("train", "test_seen", "test_unseen")
+Photo = Path | StoredPhoto
 LONGEST_HEADER = 1 << 16  # bytes of the first line of a CSV of photos, which has at most four names
 
 
@@ -30,8 +36,8 @@ class PhotoList:
 
     Parameters
     ----------
-    paths : tuple of Path
-        The photos.
+    paths : sequence of Path or StoredPhoto
+        The photos: files, or parts of larger files such as tar archives.
     labels : tuple of str, optional
         Class of each photo.
     splits : tuple of str, optional
@@ -40,7 +46,7 @@ class PhotoList:
         Image files of unsupported formats.
     """
 
-    paths: tuple[Path, ...]
+    paths: Sequence[Photo]
     labels: tuple[str, ...] | None = None
     splits: tuple[str, ...] | None = None
     left_out: tuple[Path, ...] = ()
@@ -48,16 +54,18 @@ class PhotoList:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def fresh_paths(self) -> Iterator[Path]:
+    def fresh_paths(self) -> Iterator[Photo]:
         """Yield a copy of each path: a ``Path`` caches its text when used, which adds up over a million photos."""
-        return (Path(path) for path in self.paths)
+        return (Path(path) if isinstance(path, Path) else path for path in self.paths)
 
 
 def is_photos(source: str | Path) -> bool:
-    """Return whether a path is a photo, a folder that contains photos, or a CSV of paths, labels and splits only."""
+    """Return whether a path holds photos: see :func:`list_photos`. A ``.csv`` has paths, labels and splits only."""
     source = Path(source)
     if source.is_dir():
-        return any(path.suffix.lower() in ENDINGS for path in _files_below(source, set()))
+        return has_photos(source) or _has_photos_or_shards(source)
+    if is_tar(source):
+        return True
     if source.suffix.lower() != ".csv" or not source.is_file():
         return source.suffix.lower() in ENDINGS
     if not source.stat().st_size:  # files of /proc, which may block, have no size either
@@ -65,6 +73,17 @@ def is_photos(source: str | Path) -> bool:
     with open(source, newline="", encoding="utf-8-sig", errors="replace") as file:
         header = {name.strip() for name in file.readline(LONGEST_HEADER).replace('"', "").split(",")}
     return "path" in header and header <= {"path", "label", "class", "split"}
+
+
+def _has_photos_or_shards(folder: Path) -> bool:
+    """Whether a folder contains photos, or tar archives that are not beside a table of features."""
+    shards = features = False
+    for path in files_below(folder):
+        if path.suffix.lower() in ENDINGS:
+            return True
+        shards = shards or path.suffix.lower() == TAR
+        features = features or path.stem == "features" or path.suffix == ".mat"
+    return shards and not features
 
 
 def list_photos(source: str | Path) -> PhotoList:
@@ -80,6 +99,9 @@ def list_photos(source: str | Path) -> PhotoList:
           the photos of each seen class, selected by a hash of their paths, are ``test_seen``, the others ``train``;
         - a folder of photos without labels;
         - a photo;
+        - a tar archive, a folder of tar archives, or a range of them such as ``shard-{000..127}.tar``
+          (see :func:`~sightunseen.data.tar_shards.read_shards`);
+        - a Hugging Face folder with a column of images (see :func:`~sightunseen.data.hugging_face_photos.read_photos`);
         - a CSV with a column ``path`` (relative to the CSV) and optionally ``label`` or ``class``, and ``split``.
 
     Returns
@@ -95,6 +117,8 @@ def list_photos(source: str | Path) -> PhotoList:
     source = Path(source)
     if source.is_dir():
         photos = _from_folder(source)
+    elif is_tar(source):
+        photos = PhotoList(*read_shards(source))
     elif source.suffix.lower() == ".csv":
         photos = _from_csv(source)
     elif source.suffix.lower() in ENDINGS and source.exists():
@@ -110,6 +134,13 @@ def list_photos(source: str | Path) -> PhotoList:
 
 
 def _from_folder(folder: Path) -> PhotoList:
+    if is_hugging_face(folder):
+        return PhotoList(*read_photos(folder))
+    photos = _from_folders(folder)
+    return photos if photos.paths or not shards_of(folder) else PhotoList(*read_shards(folder))
+
+
+def _from_folders(folder: Path) -> PhotoList:
     if all((folder / part).is_dir() for part in ("seen", "unseen")):
         seen, unseen = _from_class_folders(folder / "seen", folder), _from_class_folders(folder / "unseen", folder)
         both = sorted(set(seen.labels or ()) & set(unseen.labels or ()))
@@ -118,7 +149,7 @@ def _from_folder(folder: Path) -> PhotoList:
         splits = (*_held_out(seen, folder), *("test_unseen" for _ in unseen.paths))
         labels = (*(seen.labels or ()), *(unseen.labels or ()))
         return PhotoList((*seen.paths, *unseen.paths), labels, splits, (*seen.left_out, *unseen.left_out))
-    flat = [path for path in _visible(folder) if not path.is_dir()]
+    flat = [path for path in visible(folder) if not path.is_dir()]
     photos = PhotoList(tuple(_of_kind(flat, ENDINGS)), left_out=tuple(_of_kind(flat, OTHER_ENDINGS)))
     by_class = _from_class_folders(folder, folder)
     if photos.paths and by_class.paths:
@@ -131,9 +162,9 @@ def _from_folder(folder: Path) -> PhotoList:
 
 def _from_class_folders(folder: Path, top: Path) -> PhotoList:
     paths, labels, left_out = [], [], []
-    for class_folder in _visible(folder):
+    for class_folder in visible(folder):
         if class_folder.is_dir():
-            files = list(_files_below(class_folder, {_identity(top), _identity(folder)}))
+            files = list(files_below(class_folder, {identity_of(top), identity_of(folder)}))
             found = _of_kind(files, ENDINGS)
             paths += found
             labels += [class_folder.name] * len(found)
@@ -145,7 +176,7 @@ def _held_out(photos: PhotoList, top: Path) -> Iterator[str]:
     """``test_seen`` for a fifth of each class, ``train`` for the others; reproducible, because a hash of the path decides."""
     by_class: dict[str, list[Path]] = {}
     for path, label in zip(photos.paths, photos.labels or (), strict=True):
-        by_class.setdefault(label, []).append(path)
+        by_class.setdefault(label, []).append(Path(str(path)))
     held = set()
     for paths in by_class.values():
         shuffled = sorted(paths, key=lambda path: hashlib.sha256(os.fsencode(path.relative_to(top).as_posix())).digest())
@@ -163,9 +194,9 @@ def _from_csv(path: Path) -> PhotoList:
         if empty:
             raise DataError(f"{path}, line {empty[0]}: '{name}' is empty. Fill it in, or remove the line.")
     splits = tuple(row["split"] for row in rows) if "split" in columns else None
-    unknown = sorted(set(splits or ()) - set(SPLITS))
+    unknown = sorted(set(splits or ()) - set(SPLIT_WORDS))
     if unknown:
-        raise DataError(f"{path}: split must be {', '.join(SPLITS)}; found '{quoted(unknown[0])}'.")
+        raise DataError(f"{path}: split must be {', '.join(SPLIT_WORDS)}; found '{quoted(unknown[0])}'.")
     photos = tuple(path.parent / row["path"] for row in rows)
     return PhotoList(photos, None if label is None else tuple(row[label] for row in rows), splits)
 
@@ -181,30 +212,6 @@ def _read_csv(path: Path) -> tuple[list[str], list[dict[str, str]]]:
         return columns, [{name: str(row[name] or "").strip() for name in used} for row in reader]
 
 
-def _visible(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    except OSError as error:
-        raise DataError(f"the folder {folder} cannot be read ({error.strerror}).") from error
-
-
-def _files_below(folder: Path, visited: set[tuple[int, int]]) -> Iterator[Path]:
-    """All visible files at any depth. Every folder is visited once, because links may form cycles."""
-    waiting = [folder]
-    while waiting:
-        path = waiting.pop()
-        if not path.is_dir():
-            yield path
-        elif (identity := _identity(path)) not in visited:
-            visited.add(identity)
-            waiting += reversed(_visible(path))
-
-
-def _identity(folder: Path) -> tuple[int, int]:
-    status = folder.stat()
-    return status.st_dev, status.st_ino
-
-
 def _of_kind(files: list[Path], endings: frozenset[str]) -> list[Path]:
     return [path for path in files if path.suffix.lower() in endings]
 
@@ -215,5 +222,5 @@ def _found(source: Path, left_out: tuple[Path, ...]) -> str:
         return f"{len(left_out)} images of unsupported formats ({kinds}); convert them to JPEG or PNG"
     if not source.is_dir():
         return "no rows below the header"
-    names = [path.name for path in _visible(source)]
+    names = [path.name for path in visible(source)]
     return f"{len(names)} other files and folders ({few(names[:3])}, ...)" if names else "nothing"

@@ -3,11 +3,11 @@
 import hashlib
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,19 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 THREADS = min(4, os.cpu_count() or 1)
+
+
+class Cache(Protocol):
+    """Features by the SHA-256 of their photo, as :class:`~sightunseen.features.feature_cache.FeatureCache` holds them."""
+
+    def find(self, keys: Sequence[bytes]) -> dict[bytes, Floats]:
+        """Look up features."""
+
+    def keep(self, features: Mapping[bytes, Floats]) -> None:
+        """Store features."""
+
+    def close(self) -> None:
+        """Release what the cache holds."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,7 @@ def extract(
     batch_size: int = 32,
     tell: Callable[[str], None] | None = None,
     reader: "Callable[[Any], bytes | Image]" = content_of,
-    cache: bool = True,
+    cache: "bool | Cache" = True,
 ) -> Iterator[Batch]:
     """Extract the features of photos, in order; memory use does not grow with the number of photos.
 
@@ -82,8 +95,9 @@ def extract(
         Function that receives a line of text for each photo that cannot be used.
     reader : callable, optional
         Function from an item of ``photos`` to the content of its file or to an RGB image. The default reads the file.
-    cache : bool, default=True
-        Whether to load and store features in the cache. A batch is stored before it is yielded.
+    cache : bool or Cache, default=True
+        Whether to load and store features in the cache of this machine; or another cache. A batch is stored before it is
+        yielded.
 
     Yields
     ------
@@ -108,7 +122,7 @@ def extract(
            [  0., 255.,   0.]], dtype=float32)
     """
     check_whole("batch_size", batch_size, 1)
-    kept = FeatureCache(backbone) if cache else None
+    kept: Cache | None = FeatureCache(backbone) if cache is True else cache or None
     pool = ThreadPoolExecutor(THREADS)
     ahead: deque[Future[_Read]] = deque()
     numbered = enumerate(photos)
@@ -129,7 +143,7 @@ def _read(
     batch: list[tuple[int, Any]],
     backbone: Backbone,
     reader: "Callable[[Any], bytes | Image]",
-    cache: FeatureCache | None,
+    cache: Cache | None,
 ) -> _Read:
     """Read a batch, look up cached features and preprocess the other photos."""
     contents: dict[bytes, bytes | Image] = {}
@@ -170,7 +184,7 @@ def _prepared(content: "bytes | Image", backbone: Backbone) -> Any:
         raise PhotoError(f"the backbone cannot preprocess it ({type(error).__name__}: {error})") from error
 
 
-def _finished(read: _Read, backbone: Backbone, cache: FeatureCache | None, tell: Callable[[str], None] | None) -> Batch:
+def _finished(read: _Read, backbone: Backbone, cache: Cache | None, tell: Callable[[str], None] | None) -> Batch:
     """Compute the features that were not cached, and store them."""
     new: dict[bytes, Floats] = {}
     if read.prepared:

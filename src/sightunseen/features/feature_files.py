@@ -14,11 +14,14 @@ from sightunseen.core.documents import STRICT, DocumentError, parse_document, va
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.files import written_atomically
 from sightunseen.core.memory import check_memory
+from sightunseen.data.arrow_files import ARROW_ENDINGS, open_arrow_file
 from sightunseen.data.opening import opened, size_of
+from sightunseen.data.table_layouts import first_file
 from sightunseen.features.backbones import Backbone
 from sightunseen.features.extract import Batch
 
 ENDINGS = (".parquet", ".npz")
+DESCRIBED = (*ENDINGS, *ARROW_ENDINGS)  # formats that have room for the description of the backbone
 KEY = "sightunseen.backbone"
 ROWS = 4096  # minimum number of rows per row group
 
@@ -88,7 +91,7 @@ def backbone_of(path: str | Path) -> dict[str, Any] | None:
     Parameters
     ----------
     path : str or Path
-        The file.
+        The file, or a folder of feature files, whose first file is read.
 
     Returns
     -------
@@ -100,17 +103,12 @@ def backbone_of(path: str | Path) -> dict[str, Any] | None:
     DataError
         If the file cannot be read.
     """
-    path = Path(path)
-    return opened(path, lambda: _read_backbone(path)) if path.suffix in ENDINGS else None
+    file = first_file(Path(path))
+    return None if file is None or file.suffix not in DESCRIBED else opened(file, lambda: _read_backbone(file))
 
 
 def _read_backbone(path: Path) -> dict[str, Any] | None:
-    if path.suffix == ".parquet":
-        from pyarrow import parquet
-
-        stored = (parquet.read_schema(path).metadata or {}).get(KEY.encode())
-    else:
-        stored = _member_of(path)
+    stored = _member_of(path) if path.suffix == ".npz" else (open_arrow_file(path).schema.metadata or {}).get(KEY.encode())
     if stored is None:
         return None
     try:
@@ -153,7 +151,8 @@ def _write_parquet(path: Path, batches: Iterable[Batch], backbone: Backbone, col
         writer.write_table(pyarrow.table(table, schema=schema))
         waiting.clear()
 
-    with parquet.ParquetWriter(str(path), schema) as writer:
+    # A dictionary of the values would only slow down reading: hardly any feature is repeated.
+    with parquet.ParquetWriter(str(path), schema, use_dictionary=["path", *columns]) as writer:
         for batch in batches:
             waiting.append(batch)
             rows += len(batch.paths)

@@ -11,6 +11,7 @@ from sightunseen.core.errors import DataError, ModelError, SettingsError
 from sightunseen.core.trust import check_recorded_name
 from sightunseen.data import open_data
 from sightunseen.data.doctor import PASS, Finding, examine, repair, stop_on_failures, stopping
+from sightunseen.data.gbu import is_gbu_folder
 from sightunseen.data.photo_lists import is_photos
 from sightunseen.data.source import DataSource
 from sightunseen.features.backbones import Backbone, open_backbone
@@ -269,8 +270,7 @@ def open_source(source: DataSource, model: "ZeroShotClassifier | None" = None, p
 
 def _backbone_of_tables(path: Path) -> dict[str, Any] | None:
     """Description of the backbone in the metadata of a feature table; None for benchmark folders."""
-    tables = [path / f"features{ending}" for ending in (".npz", ".parquet")] if path.is_dir() else [path]
-    return next((backbone_of(table) for table in tables if table.is_file()), None)
+    return None if is_gbu_folder(path) else backbone_of(path)
 
 
 def _examined(data: ZeroShotDataset, found: Sequence[Finding], allowed: Sequence[str], progress: Progress) -> Opened:

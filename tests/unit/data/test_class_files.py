@@ -181,3 +181,64 @@ def test_attributes_are_used_by_default_and_other_kinds_are_available(path: Path
         "names:all-MiniLM-L6-v2": 384,
         "both:all-MiniLM-L6-v2": 385,
     }
+
+
+# -- a column of lists -------------------------------------------------------------------------------------------------
+
+
+def write_lists(path: Path, vectors: Any, kind: Any, **others: list[Any]) -> Path:
+    columns = {"class": pa.array(CLASSES), "embedding": pa.array(vectors, kind)}
+    parquet.write_table(pa.table(columns | {name: pa.array(column) for name, column in others.items()}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.list_(pa.float32()), pa.list_(pa.float64(), 2), pa.large_list(pa.float64()), pa.list_(pa.int16())],
+    ids=str,
+)
+def test_column_of_lists_holds_class_vectors(tmp_path: Path, kind: Any) -> None:
+    vectors = [[1, 2], [3, 4], [5, 6]]
+    check(read_class_file(write_lists(tmp_path / "c.parquet", vectors, kind)), values=vectors)
+    found = read_class_file(write_lists(tmp_path / "c.parquet", vectors, kind, description=TEXTS))
+    check(found, values=vectors, descriptions=tuple(TEXTS))
+    assert found.values is not None
+    assert found.values.dtype == np.float64
+
+
+def test_missing_value_in_a_list_is_missing(tmp_path: Path) -> None:
+    path = write_lists(tmp_path / "c.parquet", [[1.0, None], [3.0, 4.0], [5.0, 6.0]], pa.list_(pa.float64()))
+    check(read_class_file(path), values=[[1, NAN], [3, 4], [5, 6]])
+
+
+@pytest.mark.parametrize(
+    ("vectors", "kind", "others", "expected"),
+    [
+        ([[1.0], [1.0, 2.0], [3.0]], pa.float64(), {}, "one length; found lengths 1, 2"),
+        ([[1.0], None, [3.0]], pa.float64(), {}, "row 2 is not a list of numbers"),
+        ([[1.0], ["x"], [3.0]], pa.string(), {}, "row 1 is not a list of numbers"),
+        ([[], [], []], pa.float64(), {}, "must have 1 to"),
+        ([[1.0], [2.0], [3.0]], pa.float64(), {"legs": [4, 4, 4]}, "Keep either of them"),
+        ([[1.0], [2e15], [3.0]], pa.float64(), {}, "largest magnitude"),
+    ],
+    ids=["lengths", "null", "text", "empty", "both", "large"],
+)
+def test_wrong_column_of_lists_raises_an_error(
+    tmp_path: Path, vectors: Any, kind: Any, others: dict[str, list[Any]], expected: str
+) -> None:
+    if kind == pa.string():
+        vectors = [[str(value) for value in row] for row in vectors]
+    path = write_lists(tmp_path / "c.parquet", vectors, pa.list_(kind), **others)
+    with pytest.raises(DataError, match=expected):
+        read_class_file(path)
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.int8(), pa.bool_(), pa.uint64()], ids=str)
+def test_numeric_columns_of_any_type_are_attributes(tmp_path: Path, kind: Any) -> None:
+    columns = {"class": pa.array(CLASSES), "legs": pa.array([1, 0, 1]).cast(kind), "tail": pa.array([1, None, 0]).cast(kind)}
+    parquet.write_table(pa.table(columns), tmp_path / "c.parquet")
+    check(
+        read_class_file(tmp_path / "c.parquet"),
+        attribute_names=("legs", "tail"),
+        values=[[1, 1], [0, NAN], [1, 0]],
+    )

@@ -24,7 +24,7 @@ from sightunseen.core.blocks import named_blocks
 from sightunseen.core.errors import DataError
 from sightunseen.core.limits import LABEL_LENGTH, MAGNITUDE
 from sightunseen.core.memory import check_memory, free_memory
-from sightunseen.data import open_data
+from sightunseen.data import open_data, tables
 from sightunseen.data.class_files import read_class_file
 from sightunseen.data.doctor import examine
 from sightunseen.data.gbu import load_gbu
@@ -174,7 +174,8 @@ def test_memory_limit_of_the_process_is_respected() -> None:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-def test_large_values_of_a_memory_mapped_file_are_found_in_their_block(tmp_path: Path) -> None:
+def test_large_values_of_a_file_on_disk_are_found_in_their_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "LOADED_BYTES", 0)
     values = np.ones((3000, 2), dtype=np.float32)
     values[2500, 1] = 10 * MAGNITUDE
     np.save(tmp_path / "t.npy", values)
