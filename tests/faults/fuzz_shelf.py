@@ -190,9 +190,9 @@ def _save_methods(folder: Path, model: Path, data: Any) -> None:
 
 def _write_results(folder: Path) -> None:
     """Write a results folder with jobs that are done, failed and skipped."""
+    from sightunseen.benchmark.attempts import shown as _shown
     from sightunseen.benchmark.jobs import carry_out, identity_of, record_as_dict
     from sightunseen.benchmark.plan import plan_of
-    from sightunseen.benchmark.runner import _shown
     from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome, Store
 
     content = json.loads(json.dumps(PLAN).replace("{shelf}", str(folder)))

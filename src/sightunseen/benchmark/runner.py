@@ -2,13 +2,10 @@
 
 import os
 import signal
-import time
-import traceback
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -16,34 +13,26 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
+from sightunseen.benchmark.attempts import PendingJob, attempt, base_record, failed_outcome, shown, use_threads
 from sightunseen.benchmark.draws import Draw, class_numbers
 from sightunseen.benchmark.plan import DataEntry, Job, Plan
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, DamagedOutcomeError, Outcome, Store, job_id
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError, SightUnseenError
 from sightunseen.core.limits import MESSAGE_LENGTH, WORKERS
-from sightunseen.methods.catalogue import CARDS
 
 Tell = Callable[[str], None]
+Execute = Callable[[Sequence[PendingJob], Mapping[str, Outcome], Path], Iterator[Outcome]]
 
 
-@dataclass(frozen=True)
-class PendingJob:
-    """A job whose data can be read.
-
-    Parameters
-    ----------
-    job : Job
-        The job.
-    identity : dict
-        Everything that determines its result.
-    """
-
-    job: Job
-    identity: dict[str, Any]
-
-
-def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, tell: Tell = lambda _: None) -> dict[str, int]:
+def run_plan(
+    plan: Plan,
+    store: Store,
+    workers: int = 1,
+    retry: bool = False,
+    tell: Tell = lambda _: None,
+    execute: Execute | None = None,
+) -> dict[str, int]:
     """Run the jobs of a plan that are not done yet.
 
     Jobs whose data cannot be read are skipped, and attempted again in the next run. A job whose stored outcome is damaged is
@@ -61,6 +50,9 @@ def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, te
         Run jobs again that failed in an earlier run.
     tell : callable, optional
         Called with a line of text for every job.
+    execute : callable, optional
+        Called with the jobs to run, all known outcomes by job id, including those that it yields, and a folder for intermediate
+        files; yields outcomes. Default: ``workers`` processes on this machine.
 
     Returns
     -------
@@ -96,7 +88,8 @@ def run_plan(plan: Plan, store: Store, workers: int = 1, retry: bool = False, te
             failed = 0 if retry else sum(_state(known, one) == FAILED for one in ready)
             hint = f", {failed} of them failed; --retry runs those again" if failed else ""
             tell(f"{before} of {len(ready)} jobs were finished in an earlier run{hint}")
-        for number, outcome in enumerate(_outcomes(waiting, known, workers, store.work), start=before + 1):
+        execute = execute or partial(_outcomes, workers)
+        for number, outcome in enumerate(execute(waiting, known, store.work), start=before + 1):
             store.add(outcome)
             known[outcome.id] = outcome
             tell(f"[{number}/{len(ready)}] {_line(outcome)}")
@@ -123,7 +116,7 @@ def _identified(jobs: Sequence[Job]) -> tuple[list[PendingJob], list[Outcome]]:
             except (SightUnseenError, OSError) as error:
                 unreadable[split] = quoted(error, MESSAGE_LENGTH)
         if split in unreadable:
-            skipped.append(Outcome(SKIPPED, _identity_without_data(job), _shown(job), unreadable[split]))
+            skipped.append(Outcome(SKIPPED, _identity_without_data(job), shown(job), unreadable[split]))
         else:
             ready.append(PendingJob(job, identity_of(job)))
     return ready, skipped
@@ -134,7 +127,7 @@ def _identity_without_data(job: Job) -> dict[str, Any]:
     return {"skipped": [job.split_name, job.method.shown, job.selection, job.seed]}
 
 
-def _outcomes(waiting: Sequence[PendingJob], known: Mapping[str, Outcome], workers: int, work: Path) -> Iterator[Outcome]:
+def _outcomes(workers: int, waiting: Sequence[PendingJob], known: Mapping[str, Outcome], work: Path) -> Iterator[Outcome]:
     """Yield outcomes as jobs finish. Each worker is a process with an equal share of the cores.
 
     If a worker dies, only its job fails; a new worker takes its place. ``known`` must contain all earlier outcomes, including
@@ -148,7 +141,7 @@ def _outcomes(waiting: Sequence[PendingJob], known: Mapping[str, Outcome], worke
 
     def outcome_of(one: PendingJob) -> Outcome:
         pool = idle.get()
-        future = pool.submit(_attempt, one, _base_record(one, known), work)
+        future = pool.submit(attempt, one, base_record(one, known), work)
         processes = list(pool._processes.values())
         try:
             return future.result()
@@ -156,7 +149,7 @@ def _outcomes(waiting: Sequence[PendingJob], known: Mapping[str, Outcome], worke
             reason = _exit_reason(processes)
             pool = _worker(threads)
             pools.append(pool)
-            return Outcome(FAILED, one.identity, _shown(one.job), reason)
+            return failed_outcome(one, reason)
         finally:
             idle.put(pool)
 
@@ -186,28 +179,15 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _base_record(one: PendingJob, known: Mapping[str, Outcome]) -> Mapping[str, Any] | None:
-    """Run record of the inductive job that a transductive one builds on, if it is done."""
-    from sightunseen.benchmark.jobs import base_identity_of
-
-    identity = base_identity_of(one.identity)
-    base = None if identity is None else known.get(job_id(identity))
-    return base.record if base is not None and base.state == DONE else None
-
-
 def _worker(threads: int) -> ProcessPoolExecutor:
     # Spawn, because a forked process with torch's threads can deadlock.
     return ProcessPoolExecutor(1, get_context("spawn"), _begin_work, (threads,))
 
 
 def _begin_work(threads: int) -> None:
-    import torch
-    from threadpoolctl import threadpool_limits
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C and ends its workers
     Thread(target=_exit_with_parent, daemon=True).start()
-    threadpool_limits(threads)
-    torch.set_num_threads(threads)
+    use_threads(threads)
 
 
 def _exit_with_parent() -> None:
@@ -216,40 +196,6 @@ def _exit_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-def _attempt(one: PendingJob, base: Mapping[str, Any] | None, work: Path) -> Outcome:
-    """Run a job in a worker; an error becomes a failed outcome."""
-    from sightunseen.benchmark.jobs import carry_out, record_as_dict
-
-    started = time.monotonic()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            record = record_as_dict(carry_out(one.job, base, work))
-        return Outcome(DONE, one.identity, _shown(one.job), record=record, seconds=round(time.monotonic() - started, 1))
-    except SightUnseenError as error:
-        return Outcome(FAILED, one.identity, _shown(one.job), quoted(error, MESSAGE_LENGTH))
-    except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-        reason = f"{type(error).__name__}: {quoted(error, MESSAGE_LENGTH)} ({place})"
-        return Outcome(FAILED, one.identity, _shown(one.job), reason)
-
-
-def _shown(job: Job) -> dict[str, Any]:
-    """Names and properties of a job that tables show."""
-    return {
-        "data": job.data.name,
-        "published_name": job.data.published_name,
-        "backbone": job.data.backbone,
-        "method": job.method.name,
-        "label": job.method.shown,
-        "setting": CARDS[job.method.name].setting,
-        "selection": job.selection,
-        "seed": job.seed,
-        **({} if job.draw is None else {"draw": job.draw.as_dict()}),
-    }
 
 
 def _state(known: dict[str, Outcome], one: PendingJob) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from sightunseen.benchmark.plan import Plan
     from sightunseen.benchmark.result_tables import Table
+    from sightunseen.benchmark.runner import Execute
 
 FORMATS = ("table", "md", "csv", "latex")
 STOPPED = 130
@@ -27,9 +28,8 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FOLDER", help="results folder; finished jobs in it are not repeated"
     )
-    parser.add_argument(
-        "--jobs", type=positive, default=1, metavar="N", help="number of jobs that run at the same time (default: 1)"
-    )
+    what = "number of jobs that run at the same time, on a cluster per node (default: 1)"
+    parser.add_argument("--jobs", type=positive, default=1, metavar="N", help=what)
     parser.add_argument("--retry", action="store_true", help="run jobs again that failed in an earlier run")
 
 
@@ -44,7 +44,7 @@ def add_format_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="table", help="format of the tables (default: table)")
 
 
-def run_jobs(plan: "Plan", args: argparse.Namespace, counts_to: TextIO | None = None) -> int:
+def run_jobs(plan: "Plan", args: argparse.Namespace, counts_to: TextIO | None = None, execute: "Execute | None" = None) -> int:
     """Run the jobs of a plan, with one line per job on stderr.
 
     Parameters
@@ -55,6 +55,8 @@ def run_jobs(plan: "Plan", args: argparse.Namespace, counts_to: TextIO | None = 
         Parsed arguments.
     counts_to : file, optional
         Where to print the numbers of jobs by state. Default: stdout.
+    execute : callable, optional
+        Carries out the jobs, see :func:`~sightunseen.benchmark.runner.run_plan`. Default: processes of this machine.
 
     Returns
     -------
@@ -64,10 +66,11 @@ def run_jobs(plan: "Plan", args: argparse.Namespace, counts_to: TextIO | None = 
     from sightunseen.benchmark.runner import run_plan
     from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Store
 
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
     try:
-        counts = run_plan(
-            plan, Store(args.out), args.jobs, args.retry, tell=lambda line: print(line, file=sys.stderr, flush=True)
-        )
+        counts = run_plan(plan, Store(args.out), args.jobs, args.retry, tell, execute)
     except KeyboardInterrupt:
         print(f"interrupted; finished jobs are in {args.out}. The same command resumes the run.", file=sys.stderr)
         return STOPPED

@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.cli._long_run import long_work, output_folder
     from sightunseen.core.errors import ModelError
     from sightunseen.core.files import sha256_of
+    from sightunseen.data.tables import fingerprint_of
     from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, load_model
     from sightunseen.methods.cvc.presets import preset
     from sightunseen.pipeline import AdaptationSpecification, adapt
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         identity = {
             **asdict(specification),
             "model": sha256_of(args.model / "weights.safetensors"),
-            "unlabelled": None if args.unlabelled is None else sha256_of(args.unlabelled),
+            "unlabelled": None if args.unlabelled is None else fingerprint_of(args.unlabelled),
             "data": opened.data.describe(),
         }
         with long_work(workspace, identity, isinstance(model, GradientAdaptableClassifier)) as hooks:

@@ -8,6 +8,7 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     from sightunseen.cli._arguments import positive
+    from sightunseen.cli._cluster import add_cluster_argument
     from sightunseen.cli._jobs import add_format_argument, add_job_arguments
 
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB", dest="verb")
@@ -18,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run_parser.add_argument(
         "--seeds", type=positive, metavar="N", help="number of seeds, or of draws, from 0 (default: that of the plan)"
     )
+    add_cluster_argument(run_parser)
     show = verbs.add_parser("show", help="print tables of results: mean ± standard deviation, ranks, published numbers")
     show.add_argument("results", type=Path, metavar="FOLDER", help="results folder (the --out of a run)")
     show.add_argument(
@@ -35,10 +37,13 @@ def _run(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from sightunseen.benchmark.plan import read_plan
+    from sightunseen.cli._cluster import connected, executing_on
     from sightunseen.cli._jobs import STOPPED, run_jobs
 
     plan = read_plan(args.plan, args.data)
-    code = run_jobs(plan if args.seeds is None else replace(plan, seeds=args.seeds), args)
+    plan = plan if args.seeds is None else replace(plan, seeds=args.seeds)
+    with connected(args) as cluster:
+        code = run_jobs(plan, args, execute=executing_on(cluster, args.jobs))
     if code != STOPPED:
         print(f"next: sightunseen benchmark show {shlex.quote(str(args.out))}")
     return code

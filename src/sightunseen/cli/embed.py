@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     from sightunseen.cli._arguments import positive
+    from sightunseen.cli._cluster import add_cluster_argument
 
-    what = "folder of photos (flat, or one folder per class), one photo, or a .csv file with a column path"
+    what = "folder of photos (flat, or one per class), a photo, a .csv with a column path, tar shards or a Hugging Face folder"
     parser.add_argument("photos", metavar="PHOTOS", type=Path, help=what)
     parser.add_argument(
         "--backbone",
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="device (default: a GPU if there is one)"
     )
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the feature cache")
+    add_cluster_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,17 +46,25 @@ def run(args: argparse.Namespace) -> int:
         print(f"note: {len(photos.left_out)} images left out that are of kinds not read: {kinds}", file=sys.stderr)
     from sightunseen.features.backbones import open_backbone
 
-    return _embed(args, photos, open_backbone(args.backbone, args.device))
+    # With --cluster, workers have the devices; here the backbone is only described.
+    return _embed(args, photos, open_backbone(args.backbone, args.device if args.cluster is None else "cpu"))
 
 
 def _embed(args: argparse.Namespace, photos: "PhotoList", backbone: "Backbone") -> int:
+    from sightunseen.cli._cluster import connected
     from sightunseen.cli._jobs import STOPPED
     from sightunseen.cli._photo_progress import PhotoProgress
     from sightunseen.features.extract import extract
     from sightunseen.features.feature_files import write_features
 
-    with PhotoProgress(backbone.name) as progress:
-        batches = extract(photos.fresh_paths(), backbone, args.batch, progress.say, cache=not args.no_cache)
+    with connected(args) as cluster, PhotoProgress(backbone.name) as progress:
+        how = (photos.fresh_paths(), backbone, args.batch, progress.say)
+        if cluster is None:
+            batches = extract(*how, cache=not args.no_cache)
+        else:
+            from sightunseen.cluster.embedding import extract_on
+
+            batches = extract_on(cluster, *how, cache=not args.no_cache, device=args.device)
         try:
             watched = progress.watched(batches, len(photos))
             write_features(args.out, watched, backbone, photos.labels, photos.splits)

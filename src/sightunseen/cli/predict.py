@@ -17,6 +17,7 @@ SHOWN = 50  # rows printed without --out
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     from sightunseen.cli._arguments import add_download_argument, positive
+    from sightunseen.cli._cluster import add_cluster_argument
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     what = "photos (a folder, one photo, or a .csv file of paths) or features (.npz, .npy, .csv or .parquet)"
@@ -29,11 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reasons", type=positive, nargs="?", const=3, metavar="N", help=what)
     what = "file to write: .csv, .json, .jsonl or .parquet (default: print a table)"
     parser.add_argument("--out", type=Path, metavar="FILE", help=what)
+    add_cluster_argument(parser)
     add_download_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Predict, and write or print the predictions; returns the exit code."""
+    from functools import partial
+
+    from sightunseen.cli._cluster import connected
     from sightunseen.cli._data import candidates_of, load_images
     from sightunseen.core.blocks import named_blocks
     from sightunseen.core.errors import DataError
@@ -50,10 +55,17 @@ def run(args: argparse.Namespace) -> int:
     if is_photos(args.images):
         return _of_photos(args, model, candidates)
     features, names = load_images(args.images, model, streamed=True)
+    explain, how = _explainer_of(args.reasons, model), (args.top, candidates, not args.never_none)
     try:
-        blocks = named_blocks(features, names)
-        predictions = ranked(model, blocks, args.top, candidates, not args.never_none, _explainer_of(args, model))
-        _output(predictions, len(features), args)
+        with connected(args) as cluster:
+            if cluster is None:
+                predictions = ranked(model, named_blocks(features, names), *how, explain)
+            else:
+                from sightunseen.cluster.prediction import ranked_on
+
+                explainer = partial(_explainer_of, args.reasons)
+                predictions = ranked_on(cluster, model, args.images, len(features), *how, explainer)
+            _output(predictions, len(features), args)
     except DataError as error:
         raise DataError(f"{args.images}: {error}") from error
     return 0
@@ -63,6 +75,7 @@ def _of_photos(args: argparse.Namespace, model: Any, candidates: Any) -> int:
     """Predict photos batch by batch, with constant memory."""
     import numpy as np
 
+    from sightunseen.cli._cluster import connected
     from sightunseen.cli._photo_progress import PhotoProgress
     from sightunseen.core.blocks import joined_blocks
     from sightunseen.data.photo_lists import list_photos
@@ -70,18 +83,24 @@ def _of_photos(args: argparse.Namespace, model: Any, candidates: Any) -> int:
     from sightunseen.pipeline.data import open_for_photos
     from sightunseen.prediction import ranked
 
-    photos, backbone, explain = list_photos(args.images), open_for_photos(None, model), _explainer_of(args, model)
-    with PhotoProgress(backbone.name) as progress:
-        found = progress.watched(extract(photos.fresh_paths(), backbone, tell=progress.say), len(photos))
+    photos, backbone, explain = list_photos(args.images), open_for_photos(None, model), _explainer_of(args.reasons, model)
+    with connected(args) as cluster, PhotoProgress(backbone.name) as progress:
+        if cluster is None:
+            batches = extract(photos.fresh_paths(), backbone, tell=progress.say)
+        else:
+            from sightunseen.cluster.embedding import extract_on
+
+            batches = extract_on(cluster, photos.fresh_paths(), backbone, tell=progress.say)
+        found = progress.watched(batches, len(photos))
         blocks = joined_blocks((one.features, np.array([str(path) for path in one.paths])) for one in found if one.paths)
         predictions = ranked(model, blocks, args.top, candidates, not args.never_none, explain)
         _output(predictions, len(photos), args)
     return 0
 
 
-def _explainer_of(args: argparse.Namespace, model: Any) -> "Callable[[Any, Any], Batch] | None":
+def _explainer_of(number: int | None, model: Any) -> "Callable[[Any, Any], Batch] | None":
     """Build the function that explains the best classes of images; None without ``--reasons``."""
-    if args.reasons is None:
+    if number is None:
         return None
     import numpy as np
 
@@ -89,7 +108,7 @@ def _explainer_of(args: argparse.Namespace, model: Any) -> "Callable[[Any, Any],
     from sightunseen.core.names import readable_attribute
     from sightunseen.prediction import REASONS
 
-    explainer = Explainer(model, args.reasons)
+    explainer = Explainer(model, number)
     if not explainer.speaks:
         print("note: reasons are empty, because the class vectors of this model are text embeddings.", file=sys.stderr)
 

@@ -3,10 +3,13 @@
 import argparse
 import shlex
 import sys
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sightunseen.pipeline import AutomaticSpecification, TrainingSpecification
 
 AUTO = "auto"
@@ -15,6 +18,7 @@ AUTO = "auto"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     from sightunseen.cli._arguments import add_data_arguments, add_run_arguments, positive
+    from sightunseen.cli._cluster import add_cluster_argument
 
     add_data_arguments(parser)
     add_run_arguments(parser)
@@ -28,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=positive, default=1, metavar="N", help=what)
     what = "device (default: a GPU if there is one)"
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=what)
+    add_cluster_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,11 +48,27 @@ def run(args: argparse.Namespace) -> int:
         opened = open_to_train(args, preset(args.preset).semantics)
         method = getattr(specification, "method", None)  # None: to be chosen among methods without gradient training
         identity = {**asdict(specification), "method": getattr(method, "__name__", AUTO), "data": opened.data.describe()}
-        with long_work(workspace, identity, method is not None and issubclass(method, GradientTrainedClassifier)) as hooks:
+        by_gradients = method is not None and issubclass(method, GradientTrainedClassifier)
+        with long_work(workspace, identity, by_gradients) as hooks, _on_cluster(args, method):
             model = train(specification, opened.data, workspace, opened.findings, hooks)
         model.save(args.out)
     _report(model, args)
     return 0
+
+
+@contextmanager
+def _on_cluster(args: argparse.Namespace, method: Any) -> "Iterator[None]":
+    """Compute sums over the images on the cluster of ``--cluster``, if there is one."""
+    from sightunseen.cli._cluster import connected
+    from sightunseen.methods import OnePassClassifier
+    from sightunseen.methods.base.accumulation import mapping_parts
+
+    if args.cluster is not None and not (method is not None and issubclass(method, OnePassClassifier)):
+        name = AUTO if method is None else method.__name__
+        print(f"note: {name} needs all images at once; it is trained on this machine, not on the cluster.", file=sys.stderr)
+        args.cluster = None
+    with connected(args) as cluster, mapping_parts(None if cluster is None else cluster.map_ordered):
+        yield
 
 
 def _specification(args: argparse.Namespace) -> "TrainingSpecification":
