@@ -17,7 +17,7 @@ import numpy as np
 from annotated_types import Gt
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from sightunseen.core.class_table import Labels
 from sightunseen.core.documents import STRICT
@@ -180,9 +180,12 @@ def best_temperature(scores: Floats, columns: NDArray[np.intp], weights: Floats)
     spread = float(above.std())
     if spread == 0:
         return 1.0
+    best = above.max(axis=1)
+    below = above - best[:, None]
 
     def loss(log_temperature: float) -> float:
-        return float(weights @ logsumexp(above / np.exp(log_temperature), axis=1))
+        temperature = np.exp(log_temperature)
+        return float(weights @ (best / temperature + np.log(np.exp(below / temperature).sum(axis=1))))
 
     middle = np.log(spread)
     found = minimize_scalar(loss, bounds=(middle - WIDEST, middle + WIDEST), method="bounded", options={"xatol": 1e-3})

@@ -1,6 +1,10 @@
 """Checks of the feature values, in a single pass."""
 
+import copy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +14,7 @@ from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.rows import Indices, Rows, block_rows
 from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding
 
+THREADS = 2
 TOLERATED_DUPLICATES = 0.01  # fraction of the test images up to which copies of training images are only a warning
 
 
@@ -41,12 +46,32 @@ class _Content:
 
 
 def _scan(data: ZeroShotDataset) -> _Content:
-    bad, zero, hashes = [], [], []
-    low = np.full(data.features.shape[1], np.inf)
-    high = -low
+    """Read all features once, in two threads that read a half each."""
     size = block_rows(data.features.shape)
-    for start in range(0, len(data.features), size):
-        block = np.ascontiguousarray(data.features[start : start + size])
+    ends = np.linspace(0, -(-len(data.features) // size), THREADS + 1, dtype=int) * size
+    halves = [range(first, min(last, len(data.features)), size) for first, last in pairwise(ends.tolist())]
+    with ThreadPoolExecutor(THREADS) as pool:  # rows of files are read by one thread at a time
+        found = [*pool.map(lambda starts: _scan_blocks(_reader(data.features), starts), (half for half in halves if half))]
+    if not found:
+        nothing = np.empty(0, dtype=np.intp)
+        return _Content(nothing, nothing, 0, nothing.astype(np.uint64))
+    bad, zero, hashes, low, high = zip(*found, strict=True)
+    constant = int((np.fmin.reduce(low) == np.fmax.reduce(high)).sum())
+    return _Content(np.concatenate(bad), np.concatenate(zero), constant, np.concatenate(hashes))
+
+
+def _reader(features: Any) -> Any:
+    """Features for one thread: files are opened again."""
+    return copy.deepcopy(features) if isinstance(features, Rows) else features
+
+
+def _scan_blocks(features: Any, starts: range) -> tuple[NDArray[Any], ...]:
+    """Rows with NaN, rows of zeros, hashes of all rows, and the smallest and largest value of each feature."""
+    bad, zero, hashes = [], [], []
+    low = np.full(features.shape[1], np.inf)
+    high = -low
+    for start in starts:
+        block = np.ascontiguousarray(features[start : min(start + starts.step, starts.stop)])
         with np.errstate(invalid="ignore", over="ignore"):
             sums = block.sum(axis=1, dtype=np.float64)  # NaN or infinite if a feature is
         bad.append(start + np.flatnonzero(~np.isfinite(sums)))
@@ -54,14 +79,7 @@ def _scan(data: ZeroShotDataset) -> _Content:
         zero.append(start + balanced[~block[balanced].any(axis=1)])
         low, high = np.fmin(low, np.fmin.reduce(block)), np.fmax(high, np.fmax.reduce(block))
         hashes.append(np.fromiter(map(xxh3_64_intdigest, block), np.uint64, len(block)))
-    empty = np.empty(0, dtype=np.intp)
-    constant = int((low == high).sum())
-    return _Content(
-        np.concatenate([*bad, empty]),
-        np.concatenate([*zero, empty]),
-        constant,
-        np.concatenate([*hashes, empty.astype(np.uint64)]),
-    )
+    return np.concatenate(bad), np.concatenate(zero), np.concatenate(hashes), low, high
 
 
 def _named(data: ZeroShotDataset, row: int) -> str:

@@ -40,7 +40,7 @@ class Products:
         Products of class means.
     """
 
-    with_means: Doubles
+    with_means: NDArray[np.floating[Any]]
     between: Doubles
 
     def __add__(self, other: "Products") -> "Products":
@@ -52,7 +52,8 @@ class Products:
         shares = np.zeros(len(self.between))
         shares[kept] = centred * counts[kept] / counts[kept].sum()
         shift = np.eye(len(shares))[kept] - shares  # (t, s): each mean minus the common one
-        return Products((self.with_means - shares @ self.between) @ shift.T, shift @ self.between @ shift.T)
+        with_means = (self.with_means - shares @ self.between) @ shift.T
+        return Products(with_means.astype(np.float32), shift @ self.between @ shift.T)
 
     def scores(self, weights: Doubles, length: float = 0.0) -> Doubles:
         """Scores of predicted class means.
@@ -70,11 +71,13 @@ class Products:
             Log densities, up to a constant per image.
         """
         squares = np.einsum("st,st->s", weights @ self.between, weights)
-        products = self.with_means @ weights.T
         if not length:
-            return np.asarray(2 * products - squares)
-        lengths = np.sqrt(np.maximum(squares, SMALLEST_LENGTH))
-        return np.asarray(products * (2 * length / lengths) - length**2)
+            factors, offsets = np.full(len(squares), 2.0), squares
+        else:
+            factors = 2 * length / np.sqrt(np.maximum(squares, SMALLEST_LENGTH))
+            offsets = np.full(len(squares), length**2)
+        kind = self.with_means.dtype
+        return np.asarray(self.with_means @ (weights.T * factors).astype(kind) - offsets.astype(kind))
 
 
 class View:
@@ -100,8 +103,8 @@ class View:
     def products(self, shrinkage: float) -> Products:
         """Inner products with the inverse of the shrunk covariance."""
         root = shrunk_root(self.scatter.covariances[0], shrinkage, self.size)
-        whitened = linalg.solve_triangular(root, self.scatter.means.T, lower=True)  # (r, s)
-        normals = linalg.solve_triangular(root, whitened, lower=True, trans="T")
+        whitened = linalg.solve_triangular(root, self.scatter.means.T, lower=True, check_finite=False)  # (r, s)
+        normals = linalg.solve_triangular(root, whitened, lower=True, trans="T", check_finite=False)
         return Products((self.test @ normals.astype(np.float32)).astype(np.float64), whitened.T @ whitened)
 
 

@@ -39,7 +39,7 @@ def shrunk_root(covariance: Doubles, shrinkage: float, size: int | None = None) 
     # single image.
     least = float(np.finfo(np.float32).eps) * size * (spread or 1.0)
     shrunk[np.diag_indices_from(shrunk)] += max(shrinkage * spread, least)
-    return np.asarray(np.sqrt(2) * linalg.cholesky(shrunk, lower=True))
+    return np.asarray(np.sqrt(2) * linalg.cholesky(shrunk, lower=True, overwrite_a=True))
 
 
 @dataclass(frozen=True)
