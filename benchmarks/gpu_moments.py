@@ -17,8 +17,8 @@ import torch
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.rows import block_rows
 from sightunseen.methods import Foresight
-from sightunseen.methods.base.accumulation import CUDA_BLOCKS, accumulated
 from sightunseen.methods.base.cuda_accumulation import READERS
+from sightunseen.methods.base.passes import CUDA_BLOCKS, accumulated
 
 FEATURES, ATTRIBUTES, VIEWS = 2048, 300, ("root", "unit")
 

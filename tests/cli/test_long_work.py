@@ -62,7 +62,7 @@ def press_ctrl_c_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def press_ctrl_c_in_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send Ctrl-C when a method without gradient steps is fitted."""
-    monkeypatch.setattr(Foresight, "fit", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(Foresight, "fit_sharing", lambda *_, **__: signal.raise_signal(signal.SIGINT))
 
 
 @pytest.mark.parametrize("command", ["train data --out new", "adapt model data --out new"])

@@ -61,7 +61,7 @@ def _on_cluster(args: argparse.Namespace, method: Any) -> "Iterator[None]":
     """Compute sums over the images on the cluster of ``--cluster``, if there is one."""
     from sightunseen.cli._cluster import connected
     from sightunseen.methods import OnePassClassifier
-    from sightunseen.methods.base.accumulation import mapping_parts
+    from sightunseen.methods.base.passes import mapping_parts
 
     if args.cluster is not None and not (method is not None and issubclass(method, OnePassClassifier)):
         name = AUTO if method is None else method.__name__

@@ -85,7 +85,7 @@ def test_component_variants_change_one_hyperparameter() -> None:
     variants = [row for row in rows if row.name == "Foresight"]
     assert variants[0].settings == {}
     assert all(len(row.settings) == 1 for row in variants[1:])
-    assert {name for row in variants for name in row.settings} == set(Foresight().get_params()) - {"seen_penalty"}
+    assert {name for row in variants for name in row.settings} == set(Foresight().get_params()) - {"seen_penalty", "device"}
 
 
 def test_each_step_from_ridge_regression_changes_one_hyperparameter() -> None:

@@ -10,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
 from sightunseen.data.synthetic_features import World, make_world
-from sightunseen.methods.base.accumulation import accumulated
+from sightunseen.methods.base.passes import accumulated
 from sightunseen.methods.gfzsl import GFZSL, Mixture, log_densities, map_variances
 
 

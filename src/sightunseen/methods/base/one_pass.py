@@ -13,11 +13,11 @@ from sightunseen.core.arrays import Floats
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.errors import DataError
 from sightunseen.core.rows import Rows
-from sightunseen.methods.base.accumulation import accumulated, accumulator
 from sightunseen.methods.base.classifier import ZeroShotClassifier
 from sightunseen.methods.base.devices import device_for
 from sightunseen.methods.base.feature_scaling import FeatureScaling
 from sightunseen.methods.base.moments import AllMoments, normalisations_of, scaled_scatter
+from sightunseen.methods.base.passes import accumulated, accumulator
 from sightunseen.methods.base.scatter import Scatter
 from sightunseen.methods.base.span import Span
 

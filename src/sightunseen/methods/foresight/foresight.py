@@ -16,13 +16,13 @@ from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.errors import DataError, ModelError
 from sightunseen.core.linear import ClassifierMap
-from sightunseen.methods.base.accumulation import accumulated
 from sightunseen.methods.base.adaptable import AdaptableClassifier
 from sightunseen.methods.base.devices import DEVICES, device_for, has_gpu, scorer_on_gpu
 from sightunseen.methods.base.feature_scaling import SCALINGS
 from sightunseen.methods.base.leave_out import FewImages, LeaveClassesOut, SummedImages, TrainingImages
 from sightunseen.methods.base.moments import normalisations_of
 from sightunseen.methods.base.one_pass import OnePassClassifier
+from sightunseen.methods.base.passes import accumulated
 from sightunseen.methods.base.scatter import Scatter, memberships, weighted_means
 from sightunseen.methods.base.span import Span
 from sightunseen.methods.foresight.class_means import ClassMeans

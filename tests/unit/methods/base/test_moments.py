@@ -10,10 +10,11 @@ import pytest
 from sightunseen.core import rows
 from sightunseen.core.errors import DataError
 from sightunseen.core.rows import CollectedRows, Rows
-from sightunseen.methods.base import accumulation, moments
-from sightunseen.methods.base.accumulation import Accumulator, accumulated, encoded, mapping_parts, parts_of
+from sightunseen.methods.base import moments, passes
+from sightunseen.methods.base.accumulation import Accumulator, encoded
 from sightunseen.methods.base.feature_scaling import SCALINGS, FeatureScaling
 from sightunseen.methods.base.moments import Moments, normalisations_of, scaled_scatter
+from sightunseen.methods.base.passes import accumulated, mapping_parts, parts_of
 
 RNG = np.random.default_rng(0)
 Y = RNG.permutation(np.repeat([f"class {k:02}" for k in range(12)], 60))
@@ -159,7 +160,7 @@ def test_gpu_computes_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> No
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device here")
-    monkeypatch.setattr(accumulation, "CUDA_BLOCKS", 3)
+    monkeypatch.setattr(passes, "CUDA_BLOCKS", 3)
     found = accumulated(X, Y, normalisations_of(kind), device="cuda")
     expected = accumulated(X, Y, normalisations_of(kind))
     for name, one in found.items():
