@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
+from safetensors.numpy import load_file
 
 FEATURES, ATTRIBUTES, SEEN, UNSEEN = 2048, 85, 150, 50
 ROWS = 4096  # rows of a row group
@@ -40,25 +42,39 @@ def main() -> None:
         for gib in args.gib:
             data = Path(folder) / f"{gib:g}"
             write(data, int(gib * 2**30 / (4 * FEATURES)))
-            bare, train = (measured(part, data) for part in ("bare", "train"))
+            bare, train = measured("bare", data), measured("train", data)
             found.append((gib, bare["seconds"], train["seconds"]))
             ratio, peak = bare["seconds"] / train["seconds"], train["peak"] / 2**30
             print(
                 f"| {gib:g} GiB | {bare['seconds']:.0f} s | {train['seconds']:.0f} s | {ratio:.2f} | {peak:.2f} GiB |",
                 flush=True,
             )
-            for path in sorted(data.iterdir()):
-                path.unlink()
+            if gib == args.gib[0]:
+                differences = compared(data)
+            shutil.rmtree(data)
         (_, *first), (_, *last) = found[0], found[-1]
         if len(found) > 1:
             extra = (last[0] - first[0]) / (last[1] - first[1])
             print(f"\nEach further GiB is trained on at {extra:.2f} of the rate of the bare pass.")
+        print(f"\nTrained on {args.gib[0]:g} GiB in memory and from disk: {differences}.")
 
 
-def measured(part: str, data: Path) -> dict[str, float]:
+def compared(data: Path) -> str:
+    """Train without the limit, so that the features are loaded, and compare with the model that was trained from disk."""
+    (data / "model").rename(data / "from disk")
+    measured("train", data, limited=False)
+    one, other = (load_file(data / name / "weights.safetensors") for name in ("from disk", "model"))
+    arrays = [(one[name].astype(float), other[name].astype(float)) for name in one if one[name].size]
+    weights = max(np.abs(here - there).max() / max(np.abs(here).max(), 1e-9) for here, there in arrays)
+    results = [json.loads((data / name / "record.json").read_text("utf-8"))["results"] for name in ("from disk", "model")]
+    same = "equal" if results[0] == results[1] else "DIFFERENT"
+    return f"arrays of the models differ by {weights:.0e} of the largest, results are {same}"
+
+
+def measured(part: str, data: Path, limited: bool = True) -> dict[str, float]:
     """Run a part in a process of its own, whose memory is limited to 2 GiB."""
     command = [sys.executable, __file__, "--part", part, "--data", str(data)]
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit_memory)
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit_memory if limited else None)
     if done.returncode:
         sys.exit(done.stderr)
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -114,8 +130,7 @@ def train(data: Path) -> dict[str, float]:
     from sightunseen.cli import main as sightunseen
 
     started = time.perf_counter()
-    with TemporaryDirectory() as folder:
-        code = sightunseen(["train", str(data), "--out", f"{folder}/model"])
+    code = sightunseen(["train", str(data), "--out", f"{data}/model", "--overwrite"])
     if code:
         sys.exit(f"train ended with {code}")
     return {"seconds": time.perf_counter() - started, "peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
