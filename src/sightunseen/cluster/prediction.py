@@ -4,12 +4,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sightunseen.cluster.map_reduce import Cluster
 from sightunseen.cluster.streams import stream
-from sightunseen.core.blocks import ROWS, Named
-from sightunseen.core.conversion import check_magnitude
+from sightunseen.core.blocks import ROWS, named_blocks
 from sightunseen.data.table_files import open_features
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.prediction import Batch, ranked
@@ -75,12 +72,4 @@ class _RankingWorker:
         self.features, self.names = open_features(path)
 
     def __call__(self, rows: tuple[int, int]) -> list[Batch]:
-        return list(ranked(self.model, self._blocks(*rows), *self.how))
-
-    def _blocks(self, first: int, last: int) -> Iterator[Named]:
-        for start in range(first, last, ROWS):
-            stop = min(start + ROWS, last)
-            block = np.asarray(self.features[start:stop])
-            if block.dtype.kind in "iuf":
-                check_magnitude(block, "features", start)
-            yield block, np.arange(start, stop).astype(str) if self.names is None else self.names[start:stop]
+        return list(ranked(self.model, named_blocks(self.features, self.names, *rows), *self.how))

@@ -13,7 +13,7 @@ ROWS = 1024  # 8 MiB of 2,048 float32 features: a block fits into the processor'
 Named = tuple[Any, NDArray[Any]]  # features (k, d) and the names of their images (k,)
 
 
-def row_blocks(X: Any) -> Iterator[Any]:
+def row_blocks(X: Any, start: int = 0, stop: int | None = None) -> Iterator[Any]:
     """Yield the rows of a table in blocks of at most ``ROWS``.
 
     Parameters
@@ -21,6 +21,10 @@ def row_blocks(X: Any) -> Iterator[Any]:
     X : array-like of shape (n, d)
         Features, in memory or memory-mapped; only the current block is read. An input of another shape is yielded
         unchanged, so that scikit-learn's validation reports it.
+    start : int, default=0
+        First row.
+    stop : int, default=None
+        The row after the last one. None: all rows.
 
     Yields
     ------
@@ -31,11 +35,12 @@ def row_blocks(X: Any) -> Iterator[Any]:
     if len(table.shape) != 2:
         yield table
         return
-    for start in range(0, max(table.shape[0], 1), ROWS):
-        yield table[start : start + ROWS]
+    end = table.shape[0] if stop is None else stop
+    for first in range(start, max(end, start + 1), ROWS):
+        yield table[first : min(first + ROWS, end)]
 
 
-def named_blocks(X: Any, names: Any = None) -> Iterator[Named]:
+def named_blocks(X: Any, names: Any = None, start: int = 0, stop: int | None = None) -> Iterator[Named]:
     """Yield a table in blocks of rows, each with the names of its images.
 
     Parameters
@@ -44,6 +49,10 @@ def named_blocks(X: Any, names: Any = None) -> Iterator[Named]:
         Features.
     names : array of shape (n,), default=None
         Names of the images. None: the row numbers, as text.
+    start : int, default=0
+        First row.
+    stop : int, default=None
+        The row after the last one. None: all rows.
 
     Yields
     ------
@@ -62,13 +71,13 @@ def named_blocks(X: Any, names: Any = None) -> Iterator[Named]:
     >>> [(block.shape, names.tolist()) for block, names in named_blocks(np.zeros((2, 4)))]
     [((2, 4), ['0', '1'])]
     """
-    start = 0
-    for block in row_blocks(X):
-        stop = start + len(block)
+    first = start
+    for block in row_blocks(X, start, stop):
+        last = first + len(block)
         if isinstance(block, np.ndarray) and block.dtype.kind in "iuf":
-            check_magnitude(block, "features", start)
-        yield block, np.arange(start, stop).astype(str) if names is None else names[start:stop]
-        start = stop
+            check_magnitude(block, "features", first)
+        yield block, np.arange(first, last).astype(str) if names is None else names[first:last]
+        first = last
 
 
 def joined_blocks(pieces: Iterable[Named]) -> Iterator[Named]:

@@ -320,7 +320,10 @@ def signed_root(values: NDArray[Any]) -> NDArray[Any]:
     >>> signed_root(np.array([4.0, -9.0])).tolist()
     [2.0, -3.0]
     """
-    return np.asarray(np.sign(values) * np.sqrt(np.abs(values)))
+    roots = np.asarray(np.sqrt(np.abs(values)))
+    if roots.size and np.min(values) < 0:
+        roots *= np.sign(values)
+    return roots
 
 
 def _lengths(rows: NDArray[Any]) -> NDArray[Any]:

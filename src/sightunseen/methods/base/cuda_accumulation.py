@@ -15,7 +15,7 @@ from torch import Tensor
 from sightunseen.core.arrays import Floats
 from sightunseen.core.class_table import Labels
 from sightunseen.core.errors import SettingsError
-from sightunseen.methods.base.accumulation import ORIGIN_ROWS, encoded
+from sightunseen.methods.base.accumulation import encoded, first_origins
 from sightunseen.methods.base.moments import Moments
 
 BUFFERS = 3  # one is filled, one is transferred, one is multiplied
@@ -110,10 +110,8 @@ class CudaAccumulator:
         return {name: one.moments(np.array(list(self._rows))) for name, one in self._sums.items()}
 
     def _prepare(self, X: Floats) -> None:
-        rows = torch.tensor(X[:ORIGIN_ROWS], dtype=torch.float32, device=self.device)
+        self.origins = self.origins or first_origins(X, self.normalisations)
         for name in self.normalisations:
-            if name not in self.origins:
-                self.origins[name] = _on_host(_normalised(rows, name).mean(dim=0))
             self._sums[name] = _DeviceSum(name, torch.tensor(self.origins[name], device=self.device))
         torch.cuda.synchronize()
         self._buffers = [_Buffer(X.shape, self.device) for _ in range(BUFFERS)]
@@ -228,9 +226,8 @@ def _grown(array: Tensor, size: int) -> Tensor:
     return grown
 
 
-def _normalised(X: Tensor, kind: str, origin: Tensor | None = None, scale: float = 1.0) -> Tensor:
+def _normalised(X: Tensor, kind: str, origin: Tensor, scale: float) -> Tensor:
     """Normalise every image as :func:`~sightunseen.methods.base.feature_scaling.normalised`, subtract the origin, and scale."""
-    origin = torch.zeros_like(X[0]) if origin is None else origin
     if kind == "none":
         return (X - origin) * scale
     if kind == "root":

@@ -38,8 +38,8 @@ def device_for(wanted: str, X: Any) -> str:
     return "cuda" if X.nbytes >= LARGE and has_gpu() else "cpu"
 
 
-def scorer_on_gpu(weights: Floats, bias: Floats) -> Callable[[Floats], Floats]:
-    """Return a function from features (n, d) to scores (n, c) that is computed on the GPU.
+def linear_scorer(weights: Floats, bias: Floats, device: str) -> Callable[[Floats], Floats]:
+    """Return a function from features (n, d) to scores (n, c).
 
     Parameters
     ----------
@@ -47,12 +47,16 @@ def scorer_on_gpu(weights: Floats, bias: Floats) -> Callable[[Floats], Floats]:
         Weights of each class.
     bias : ndarray of shape (c,)
         Bias of each class.
+    device : {"cpu", "cuda", "auto"}
+        ``"cuda"``: scores are computed on a GPU if there is one; otherwise on the CPU.
 
     Returns
     -------
     callable
         The function.
     """
+    if device != "cuda" or not has_gpu():
+        return lambda X: np.asarray(X @ weights.T + bias)
     import torch
 
     there = torch.tensor(weights.T, device="cuda"), torch.tensor(bias, device="cuda")

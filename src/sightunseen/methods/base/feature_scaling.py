@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
+from sightunseen.core.linear import signed_root
 
 ONE_VIEW = ("none", "unit", "standard", "range", "centred", "root")
 SCALINGS = (*ONE_VIEW, "root+centred")
@@ -130,25 +131,15 @@ def normalised(X: Floats, kind: str) -> Floats:
     """
     if kind == "none":
         return X
-    if kind == "unit":
-        return np.asarray(X * _inverse(_lengths(np.einsum("ij,ij->i", X, X))))
-    roots = np.abs(X)
-    factors = _inverse(_lengths(roots.sum(axis=1)))  # the square of a root is the absolute value
-    np.sqrt(roots, out=roots)
-    if X.size and X.min() < 0:
-        roots *= np.sign(X)
-    roots *= factors
-    return roots
+    if kind == "root":
+        X = signed_root(X)
+    return np.asarray(X * _inverse(np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]))
 
 
 def _views(kind: str, X: Floats) -> Floats:
     """Normalise every image as "unit", "centred", "root" or "root+centred" do, before the shift."""
     views = [normalised(X, "root" if view == "root" else "unit") for view in kind.split("+")]
     return views[0] if len(views) == 1 else np.hstack(views)
-
-
-def _lengths(squares: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(np.sqrt(squares)[:, None])
 
 
 def _inverse(size: NDArray[Any]) -> Floats:

@@ -84,13 +84,10 @@ class OnePassClassifier(ZeroShotClassifier):
         if isinstance(X, Iterator):
             return self.fit_moments(self._moments_of_blocks(X), classes, shared)
         features, labels = self._checked_images(X, y)
-        if self.in_span and not isinstance(features, Rows) and 2 * len(features) <= features.shape[1]:
+        if self.in_span and not isinstance(features, Rows) and Span.is_smaller(features):
             return self._fit_few(shared, features, labels, classes)
-        known = shared.setdefault("moments", {})
-        missing = [name for name in normalisations_of(self._feature_scaling) if name not in known]
-        if missing:
-            known |= accumulated(features, labels, missing, self.squares_by_class, device_for(self.device, features))
-        return self.fit_moments(known, classes, shared)
+        moments = self._shared_moments(shared, features, labels, normalisations_of(self._feature_scaling))
+        return self.fit_moments(moments, classes, shared)
 
     def fit_moments(self, moments: AllMoments, classes: Classes = None, shared: dict[str, Any] | None = None) -> Self:
         """Fit the model to the moments of images of seen classes.
@@ -171,6 +168,14 @@ class OnePassClassifier(ZeroShotClassifier):
     @property
     def _feature_scaling(self) -> str:
         return str(getattr(self, "feature_scaling", "none"))
+
+    def _shared_moments(self, shared: dict[str, Any], X: Any, y: Labels, normalisations: Iterable[str]) -> AllMoments:
+        """Moments by normalisation; those that are not in the cache are computed, in one pass."""
+        known: dict[str, Any] = shared.setdefault("moments", {})
+        missing = [name for name in dict.fromkeys(normalisations) if name not in known]
+        if missing:
+            known |= accumulated(X, y, missing, self.squares_by_class, device_for(self.device, X))
+        return known
 
     def _learn_moments(self, moments: AllMoments, shared: dict[str, Any]) -> None:
         """Fit feature scaling and model to the moments."""

@@ -175,7 +175,9 @@ def _mapped(
     total: dict[str, SumOfMoments] = {}
     for part, (moments, collected) in zip(parts_of(X), map_parts(work, parts_of(X)), strict=True):
         for name, one in moments.items():
-            total.setdefault(name, SumOfMoments(one)).add(one)
+            if name not in total:
+                total[name] = SumOfMoments(one)
+            total[name].add(one)
         if isinstance(X, CollectedRows):
             X.keep(part.start, part.stop, collected)
     return {name: one.moments() for name, one in total.items()}

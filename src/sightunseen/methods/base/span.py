@@ -53,10 +53,15 @@ class Span:
             Coordinates and basis, in the precision of X. With more than d / 2 images, the basis would cost more time than it
             saves, and the coordinates are the features.
         """
-        if 2 * len(X) > X.shape[1]:
+        if not cls.is_smaller(X):
             return cls(X)
         basis, triangle = linalg.qr(X.T, mode="economic", check_finite=False)  # (d, n), (n, n)
         return cls(np.ascontiguousarray(triangle.T), basis)
+
+    @staticmethod
+    def is_smaller(X: Any) -> bool:
+        """Return whether images (n, d) are at most half as many as features, so that coordinates in their span save time."""
+        return bool(2 * len(X) <= X.shape[1])
 
     @classmethod
     def everything(cls, size: int) -> Self:

@@ -17,12 +17,11 @@ from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.errors import DataError, ModelError
 from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.adaptable import AdaptableClassifier
-from sightunseen.methods.base.devices import DEVICES, device_for, has_gpu, scorer_on_gpu
+from sightunseen.methods.base.devices import DEVICES, linear_scorer
 from sightunseen.methods.base.feature_scaling import SCALINGS
 from sightunseen.methods.base.leave_out import FewImages, LeaveClassesOut, SummedImages, TrainingImages
 from sightunseen.methods.base.moments import normalisations_of
 from sightunseen.methods.base.one_pass import OnePassClassifier
-from sightunseen.methods.base.passes import accumulated
 from sightunseen.methods.base.scatter import Scatter, memberships, weighted_means
 from sightunseen.methods.base.span import Span
 from sightunseen.methods.foresight.class_means import ClassMeans
@@ -163,14 +162,12 @@ class Foresight(AdaptableClassifier, LeaveClassesOut, OnePassClassifier):
         self, X: Any, y: Labels, parameters: Sequence[Mapping[str, Any]], shared: dict[str, Any]
     ) -> TrainingImages:
         """Read the training images once; see :meth:`LeaveClassesOut.training_images`."""
-        if 2 * len(X) <= X.shape[1]:
+        if Span.is_smaller(X):
             return FewImages(np.asarray(X, dtype=np.float32), y)
         kinds = [clone(self).set_params(**chosen).feature_scaling for chosen in parameters]
-        names = {name for kind in kinds for name in normalisations_of(kind)}
-        known = shared.setdefault("moments", {})
-        if names - set(known):
-            known |= accumulated(X, y, sorted(names - set(known)), device=device_for(self.device, X))
-        return SummedImages({name: known[name] for name in sorted(names)})
+        names = sorted({name for kind in kinds for name in normalisations_of(kind)})
+        moments = self._shared_moments(shared, X, y, names)
+        return SummedImages({name: moments[name] for name in names})
 
     def left_out_scores(
         self,
@@ -359,20 +356,14 @@ class Foresight(AdaptableClassifier, LeaveClassesOut, OnePassClassifier):
             self._store(self.whitening_, self.class_means_.without(gone))
 
     def _scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
-        weights, bias = self.classifier_map()(self._vectors_of(labels), self.seen_indices(labels))
-        if self.device == "cuda" and has_gpu():
-            return scorer_on_gpu(weights, bias)
-        return lambda X: np.asarray(X @ weights.T + bias)
+        return linear_scorer(*self.classifier_map()(self._vectors_of(labels), self.seen_indices(labels)), self.device)
 
     def _prepare_images(self, X: Floats) -> Floats:
         return np.asarray(X @ self.projection_.T)
 
     def _block_scorer(self, labels: Labels) -> Callable[[Floats], Floats]:
         generated = replace(self.classifier_map(), projection=None)
-        weights, bias = generated(self._vectors_of(labels), self.seen_indices(labels))
-        if self.device == "cuda" and has_gpu():
-            return scorer_on_gpu(weights, bias)
-        return lambda X: np.asarray(X @ weights.T + bias)
+        return linear_scorer(*generated(self._vectors_of(labels), self.seen_indices(labels)), self.device)
 
     @property
     def _scorer_width(self) -> int:
