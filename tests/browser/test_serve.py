@@ -271,8 +271,8 @@ def test_all_controls_are_reachable_by_keyboard(open_page: Open, tmp_path: Path)
                 return
         raise AssertionError(f"{wanted} is not reached")
 
-    tab_to("files")
     with page.expect_file_chooser() as chooser:
+        tab_to("files")
         page.keyboard.press("Space")
     chooser.value.set_files(photo(tmp_path, 60))
     page.wait_for_selector(".ranks")
@@ -442,6 +442,25 @@ def test_correction_lists_added_classes_and_keeps_the_choice(open_page: Open, tm
     page.locator(".correction option").nth(10).wait_for(state="attached")
     assert NASTY in page.locator(".correction option").evaluate_all("options => options.map((one) => one.value)")
     assert page.get_by_label("Not right?").input_value() == "mint"
+    assert opened.messages == []
+
+
+def test_prediction_that_waits_while_its_class_is_added_is_cancelled(open_page: Open, tmp_path: Path) -> None:
+    opened = open_page(by_means)
+    page = opened.page
+    page.set_input_files("#files", photo(tmp_path, 60))
+    page.wait_for_selector(".ranks")
+    page.fill("#name", "lemon")
+    waiting: list[Any] = []
+    page.route("**/predict", lambda route: waiting.append(route))
+    opened.slide("yellowness", 1.0)
+    while not waiting:
+        page.wait_for_timeout(20)
+    page.click("text=Add this class")
+    page.wait_for_selector("#added-list li")
+    for route in waiting:
+        route.continue_()
+    page.wait_for_timeout(300)
     assert opened.messages == []
 
 

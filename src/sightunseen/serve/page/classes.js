@@ -1,7 +1,7 @@
 // Candidate classes, and adding and removing classes.
 
 import { clearForm } from "./attributes.js";
-import { answerAll, later } from "./photos.js";
+import { answerAll, later, stopAnswering } from "./photos.js";
 import { $, ask, askJson, described, kind, made, readable, say, state } from "./shared.js";
 
 export async function loadClasses() {
@@ -54,6 +54,7 @@ export async function addClass(event) {
   if (!name) { say("Give the new class a name.", true); return $("name").focus(); }
   if (!preview && state.classes.some((one) => one.name === name)) return say(`Class “${name}” already exists. Choose another name.`, true);
   if (!preview) return say($("by-attributes").hidden ? "Describe the class in a sentence." : "Move at least one slider.", true);
+  stopAnswering();
   try {
     await askJson("classes", { ...preview, name });
     if (document.querySelector("input[name=which]:checked").value === "some") state.chosen.add(name);
@@ -61,15 +62,16 @@ export async function addClass(event) {
     await loadClasses();
     say(`Added “${name}”. It is now one of the classes.`);
     await answerAll();
-  } catch (error) { say(error.message, true); }
+  } catch (error) { later(); say(error.message, true); }
 }
 
 async function removeClass(name) {
+  stopAnswering();
   try {
     await askJson(`classes/${encodeURIComponent(name)}`, undefined, "DELETE");
     await loadClasses();
     say(`Removed “${name}”.`);
     $("name").focus({ preventScroll: true });
     await answerAll();
-  } catch (error) { say(error.message, true); }
+  } catch (error) { later(); say(error.message, true); }
 }

@@ -22,36 +22,41 @@ export async function addPhotos(files) {
   showPreview();
 }
 
+// An upload names no class that may be added or removed before the server reads it; other candidates follow from its features.
 async function embed(photo) {
-  const form = new FormData(), { candidates, ...others } = options();
+  const form = new FormData(), { candidates, also } = options(), final = typeof candidates === "string" && !also.length;
   form.append("photo", photo.file, photo.name);
   form.append("with_features", "true");
-  form.append("candidates", typeof candidates === "string" ? candidates : JSON.stringify(candidates));
-  for (const [name, value] of Object.entries(others)) form.append(name, JSON.stringify(value));
+  form.append("candidates", final ? candidates : "all");
+  form.append("top", SHOWN);
   const asked = state.asked;
   try {
-    if (Array.isArray(candidates) && !candidates.length) form.set("candidates", "all");
     const found = (await ask("predict", { method: "POST", body: form })).answers[0];
     photo.features = found.features;
-    photo.answer = found;
-    if (asked !== state.asked) later(); // candidates have changed in the meantime
+    if (final && asked === state.asked) photo.answer = found;
+    else later();
   } catch (error) { photo.error = error.message; }
   showPhoto(photo);
 }
 
-let timer;
+let timer, request = new AbortController();
 export function later() { state.asked++; clearTimeout(timer); timer = setTimeout(answerAll, 120); }
 export function changed() { showPreview(); later(); }
 
+// Before classes change: a prediction of the described class would conflict with the class of that name.
+export function stopAnswering() { state.asked++; clearTimeout(timer); request.abort(); }
+
 export async function answerAll() {
-  const asked = ++state.asked, request = options();
+  stopAnswering();
+  request = new AbortController();
+  const asked = state.asked, { signal } = request, wanted = options();
   const photos = state.photos.filter((photo) => photo.features);
   if (!photos.length) return;
-  if (Array.isArray(request.candidates) && !request.candidates.length) return say("Choose at least one class.", true);
+  if (Array.isArray(wanted.candidates) && !wanted.candidates.length) return say("Choose at least one class.", true);
   try {
     for (let start = 0; start < photos.length; start += TOGETHER) {
       const part = photos.slice(start, start + TOGETHER);
-      const found = await askJson("predict", { ...request, features: part.map((photo) => photo.features) });
+      const found = await askJson("predict", { ...wanted, features: part.map((photo) => photo.features) }, "POST", signal);
       if (asked !== state.asked) return;
       part.forEach((photo, index) => { photo.answer = found.answers[index]; showPhoto(photo); });
     }

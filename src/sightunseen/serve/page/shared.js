@@ -42,9 +42,9 @@ export async function ask(address, options = {}, tries = 6) {
   return answer;
 }
 
-export const askJson = (address, content, method = "POST") => {
+export const askJson = (address, content, method = "POST", signal = undefined) => {
   const headers = { "Content-Type": "application/json" };
-  return ask(address, { method, headers, body: content === undefined ? undefined : JSON.stringify(content) });
+  return ask(address, { method, headers, signal, body: content === undefined ? undefined : JSON.stringify(content) });
 };
 
 export function options() {
