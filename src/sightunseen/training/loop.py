@@ -4,18 +4,23 @@ The batch of step t depends on the seed and on t alone. Every engine therefore s
 and training can resume at any step without storing the state of a random generator.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from sightunseen.core.errors import SettingsError, SightUnseenError
-from sightunseen.training.engines import Engine, engine_for, group_by_shape, most_at_once
 from sightunseen.training.objective import Objective
 from sightunseen.training.optimisation import Optimisation
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sightunseen.training.engines import Engine
 
 CHUNK = 100  # steps between two calls of the hooks; more on a GPU
 
@@ -27,16 +32,16 @@ class TrainingInterrupted(SightUnseenError):
 class Hook:
     """Callback of the training loop. Subclasses override the methods they need."""
 
-    def on_start(self, training: "Training") -> None:
+    def on_start(self, training: Training) -> None:
         """Handle the start of training; a hook may restore a checkpoint here."""
 
-    def on_resume(self, training: "Training") -> None:
+    def on_resume(self, training: Training) -> None:
         """Handle a restored checkpoint; a hook may check here what it measured so far, and raise a ``ModelError``."""
 
-    def on_chunk(self, training: "Training") -> None:
+    def on_chunk(self, training: Training) -> None:
         """Handle the end of a chunk of steps."""
 
-    def on_end(self, training: "Training") -> None:
+    def on_end(self, training: Training) -> None:
         """Handle the end of training, also if it ends by an exception."""
 
 
@@ -73,7 +78,7 @@ class Run:
     stage: str = "training"
     stop_after: int | None = None
     model: Any = None
-    finish: Callable[["Training"], None] = lambda training: None
+    finish: Callable[[Training], None] = lambda training: None
 
     def __post_init__(self) -> None:
         if self.stop_after is not None and self.stop_after < 1:
@@ -254,6 +259,9 @@ def train_together(runs: Iterable[Callable[[], Run]]) -> None:
     """
     waiting = iter(runs)
     while first := next(waiting, None):
+        # Imports torch, and therefore waits until there is something to train.
+        from sightunseen.training.engines import group_by_shape, most_at_once
+
         prepared = [first()]
         prepared += [prepare() for prepare in islice(waiting, most_at_once(prepared[0].objective) - 1)]
         for group in group_by_shape([run.objective for run in prepared]):
@@ -262,6 +270,8 @@ def train_together(runs: Iterable[Callable[[], Run]]) -> None:
 
 
 def _train_together(runs: Sequence[Run]) -> list[Training]:
+    from sightunseen.training.engines import engine_for  # imports torch
+
     engine = engine_for([run.objective for run in runs], [run.optimisation for run in runs])
     trainings = [Training(run, engine, index) for index, run in enumerate(runs)]
     for training in trainings:

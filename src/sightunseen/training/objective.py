@@ -1,12 +1,15 @@
 """Training objectives: the interface between a method and the training loop."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
-Draw = Mapping[str, Tensor]  # index arrays of several batches, one batch per entry of the first axis
+Draw = Mapping[str, "Tensor"]  # index arrays of several batches, one batch per entry of the first axis
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def test_pipeline_with_fused_kernels_agrees_with_autograd(
     monkeypatch.setattr(loop, "CHUNK", 2)
     plain, plain_adapted = run("plain")
     monkeypatch.setattr(engines, "_fusible", lambda objective: objective.fused_form() is not None)
-    monkeypatch.setattr(loop, "most_at_once", lambda objective: 3)
+    monkeypatch.setattr(engines, "most_at_once", lambda objective: 3)
     fused, fused_adapted = run("fused")
     assert plain.engine_ == "cpu, float32"
     assert "fused" in fused.engine_

@@ -24,7 +24,6 @@ from sightunseen.training import (
     Training,
     TrainingInterrupted,
     engines,
-    loop,
     train,
     train_together,
 )
@@ -46,7 +45,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def three_at_once(one_thread: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "most_at_once", lambda _: 3)
+    monkeypatch.setattr(engines, "most_at_once", lambda _: 3)
 
 
 class Recorded(SmallObjective):
@@ -172,7 +171,7 @@ def test_fitting_and_adapting_together_equals_fit_and_adapt(small_world: ZeroSho
 
 @pytest.mark.parametrize("room", [1, 2, 3, 9])
 def test_runs_are_prepared_late_and_finished_once(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "most_at_once", lambda _: room)
+    monkeypatch.setattr(engines, "most_at_once", lambda _: room)
     prepared: list[Run] = []
     finished: list[Training] = []
     waiting: list[int] = []
@@ -191,7 +190,7 @@ def test_runs_are_prepared_late_and_finished_once(room: int, monkeypatch: pytest
 
 @pytest.mark.parametrize("room", [1, 2, 3])
 def test_memory_of_a_run_is_freed_after_its_end(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "most_at_once", lambda _: room)
+    monkeypatch.setattr(engines, "most_at_once", lambda _: room)
     alive: weakref.WeakSet[Recorded] = weakref.WeakSet()
     most = []
 
@@ -263,7 +262,7 @@ def test_hooks_and_objective_get_the_last_chunk() -> None:
 
 def under_way(losses: list[tuple[int, float]]) -> Training:
     run = Run(Recorded(), Optimisation(10**6, 0.01))
-    training = Training(run, loop.engine_for([run.objective], [run.optimisation]), 0)
+    training = Training(run, engines.engine_for([run.objective], [run.optimisation]), 0)
     training.losses = losses
     return training
 
@@ -362,7 +361,7 @@ def whole(small_world: ZeroShotDataset) -> list[CVC]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "most_at_once", lambda _: 3)
+        patch.setattr(engines, "most_at_once", lambda _: 3)
         models = fit_all(small_world)
     torch.set_num_threads(threads)
     return models
