@@ -4,7 +4,7 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-fast lint browser chaos fuzz soak bench bench-gpu lock sbom audit clean
+.PHONY: demo test test-fast lint docs browser chaos fuzz soak bench bench-gpu lock sbom audit dist smoke clean
 
 demo: $(STAMP)
 	$(VENV)/bin/sightunseen demo --out demo-results --overwrite
@@ -24,6 +24,11 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+
+# The documentation site, without network: docs/_build/html/index.html. The examples of the gallery are run; warnings are errors.
+docs: $(STAMP)
+	rm -rf docs/generated/api  # pages of names that are no longer public
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m sphinx -W --keep-going -j auto -b html docs docs/_build/html
 
 # Chromium from Debian's packages, for the tests of pages.
 browser:
@@ -62,10 +67,19 @@ sbom: $(STAMP)
 audit: $(STAMP)
 	$(VENV)/bin/python -m release.audit
 
+# The wheel and the source archive; then the wheel in empty environments, one for each extra, and the tutorials with it.
+dist: $(STAMP)
+	rm -rf dist
+	$(VENV)/bin/python -m build
+	$(VENV)/bin/twine check --strict dist/*
+
+smoke: dist
+	$(VENV)/bin/python -m release.smoke dist/*.whl
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --constraint constraints.txt --editable '.[dev,fuzz,supply]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo-results
+	rm -rf $(VENV) demo-results dist docs/_build docs/generated

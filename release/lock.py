@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "release" / "requirements.txt"
 CONSTRAINTS = ROOT / "constraints.txt"
-EXTRAS = ("hdf5", "onnx", "photos", "ray", "report", "serve", "text")
+EXTRAS = ("deep", "hdf5", "onnx", "photos", "ray", "report", "sentence-transformers", "serve", "text", "transformers")
 BUILDS_OF_TORCH = re.compile(r"torch|triton|(nvidia|cuda)-.*")
 PYTHONS = ("py3", "cp311", "cp312", "cp313", "cp314")
 PLATFORMS = re.compile(r"any|manylinux.*_(x86_64|aarch64)|macosx_.*|win_amd64")
