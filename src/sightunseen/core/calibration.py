@@ -21,7 +21,8 @@ from scipy.special import softmax
 
 from sightunseen.core.class_table import Labels
 from sightunseen.core.documents import STRICT
-from sightunseen.core.metrics import class_weights, reliability
+from sightunseen.core.metrics import class_weights
+from sightunseen.core.reliability import reliability
 
 NONE = "none of these"
 LEAST_KEPT = 0.95  # of the images of known classes; the best balanced accuracy alone would reject about half of them

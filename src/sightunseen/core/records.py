@@ -2,20 +2,23 @@
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Len
 
 from sightunseen._version import __version__
 from sightunseen.core.documents import STRICT, DocumentError, parse_document, quoted, validated
 from sightunseen.core.errors import ModelError
 
-RECORD_VERSION = 2
-READABLE = (1, 2)  # version 1 has no ``seeds`` and no ``engine``
+RECORD_VERSION = 3
+READABLE = (1, 2, 3)  # version 1 has no ``seeds`` and no ``engine``, version 2 no ``intervals``, ``verdict`` and ``compared``
 FINITE = {**STRICT, "allow_inf_nan": False}  # ``__pydantic_config__`` of a schema without infinite numbers
 OPEN = {**FINITE, "extra": "ignore"}  # of a schema of a table that may have further entries
+Interval = Annotated[list[float], Len(2, 2)]  # low and high
 
 
 def versions_in_use() -> dict[str, str]:
@@ -58,7 +61,15 @@ class RunRecord:
     findings : tuple of mapping, default=()
         Findings of the split doctor other than PASS, and whether they were repaired.
     results : mapping, default={}
-        Test results in percent.
+        Test results in percent, and those of metric plug-ins in their own units.
+    intervals : mapping of str to sequence of float, default={}
+        95 % interval of a result, low and high in percent, by the name of the metric; see
+        :func:`~sightunseen.core.intervals.bootstrap`.
+    verdict : tuple of str, default=()
+        The results in plain sentences.
+    compared : mapping, default={}
+        ``validation_and_test``: T1 on the test images and T1 that the validation classes promised; ``before``: test results
+        before adapting.
     seeds : mapping, default={}
         Results of each seed, with mean and standard deviation, if there were several.
     history : tuple of mapping, default=()
@@ -86,6 +97,9 @@ class RunRecord:
     selection: Mapping[str, Any] = field(default_factory=dict)
     findings: tuple[Mapping[str, Any], ...] = ()
     results: Mapping[str, Any] = field(default_factory=dict)
+    intervals: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    verdict: tuple[str, ...] = ()
+    compared: Mapping[str, Any] = field(default_factory=dict)
     seeds: Mapping[str, Any] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
     parent: Mapping[str, Any] | None = None
@@ -158,7 +172,7 @@ class RunRecord:
         found = content.get("record_version")
         if isinstance(found, bool) or found not in READABLE:
             raise ModelError(
-                f"run record of version {quoted(found)}; this version of sightunseen reads {' and '.join(map(str, READABLE))}. "
+                f"run record of version {quoted(found)}; this version of sightunseen reads {', '.join(map(str, READABLE))}. "
                 "Install a matching release."
             )
         try:
@@ -167,7 +181,8 @@ class RunRecord:
             validated(_Record, {**content, "selection": {}} if large else content)
         except (DocumentError, ValueError) as error:  # ValueError: NaN, or text that is not valid Unicode
             raise ModelError(f"the run record is damaged: {quoted(error, 200)}. Train the model again.") from error
-        return cls(**{**content, "findings": tuple(content["findings"]), "history": tuple(content["history"])})
+        lists = {name: tuple(content.get(name, ())) for name in ("findings", "history", "verdict")}
+        return cls(**{**content, **lists})
 
 
 @dataclass
@@ -230,6 +245,9 @@ class _Record:
     history: list[dict[str, Any] | float]
     selection: dict[str, Any] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
+    intervals: dict[str, Interval] = field(default_factory=dict)
+    verdict: list[str] = field(default_factory=list)
+    compared: dict[str, Any] = field(default_factory=dict)
     seeds: dict[str, Any] = field(default_factory=dict)
     parent: _Ancestor | None = None
     engine: str = ""

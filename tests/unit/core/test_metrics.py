@@ -7,7 +7,8 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score
 
 from sightunseen.core.errors import DataError
-from sightunseen.core.metrics import accuracy_by_class, harmonic_mean, per_class_accuracy, seen_unseen_curve
+from sightunseen.core.metrics import accuracy_by_class, harmonic_mean, per_class_accuracy
+from sightunseen.core.seen_unseen import seen_unseen_curve
 
 SEEN, UNSEEN = np.array(["cat", "dog", "horse"]), np.array(["okapi", "quagga", "tapir", "zorse"])
 

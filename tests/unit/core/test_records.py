@@ -24,6 +24,9 @@ def record() -> RunRecord:
         selection={"folds": 2, "tried": [{"seen_penalty": 0.5}]},
         findings=({"level": "WARN", "text": "a"}, {"level": "FAIL", "text": "b"}),
         results={"T1": 61.25, "S": None},
+        intervals={"T1": [50.5, 70.25]},
+        verdict=("49 of 80 photos of unseen classes right.",),
+        compared={"before": {"T1": 58.0}},
         seeds={"seeds": [7, 8], "mean": {"T1": 60.5}},
         history=({"round": 1, "trusted": 0.3},),
         parent={"kind": "train"},
@@ -67,16 +70,24 @@ def test_text_that_is_not_a_record_raises_an_error(text: str) -> None:
         RunRecord.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 3, 99, None, "1"])
+@pytest.mark.parametrize("version", [0, 4, 99, None, "1"])
 def test_other_record_version_raises_an_error(record: RunRecord, version: object) -> None:
-    with pytest.raises(ModelError, match=f"version {version}; this version of sightunseen reads 1 and 2"):
+    with pytest.raises(ModelError, match=f"version {version}; this version of sightunseen reads 1, 2, 3"):
         RunRecord.from_json(changed(record, record_version=version))
 
 
 def test_version_1_is_read_without_seeds_and_engine(record: RunRecord) -> None:
     content = json.loads(changed(record, record_version=1))
-    del content["seeds"], content["engine"]
-    assert RunRecord.from_json(json.dumps(content)) == dataclasses.replace(record, seeds={}, engine="", record_version=1)
+    del content["seeds"], content["engine"], content["intervals"], content["verdict"], content["compared"]
+    expected = dataclasses.replace(record, seeds={}, engine="", intervals={}, verdict=(), compared={}, record_version=1)
+    assert RunRecord.from_json(json.dumps(content)) == expected
+
+
+def test_version_2_is_read_without_intervals_verdict_and_comparison(record: RunRecord) -> None:
+    content = json.loads(changed(record, record_version=2))
+    del content["intervals"], content["verdict"], content["compared"]
+    expected = dataclasses.replace(record, intervals={}, verdict=(), compared={}, record_version=2)
+    assert RunRecord.from_json(json.dumps(content)) == expected
 
 
 @pytest.mark.parametrize("part", ["kind", "settings", "findings", "history"])
@@ -114,6 +125,12 @@ def test_unknown_or_invalid_field_raises_an_error(record: RunRecord) -> None:
         {"parent": [1]},
         {"selection": 3},
         {"results": {"T1": float("nan")}},
+        {"intervals": {"T1": [50.0]}},
+        {"intervals": {"T1": [50.0, "60"]}},
+        {"intervals": [50.0, 60.0]},
+        {"verdict": "92 of 180 right"},
+        {"verdict": [92]},
+        {"compared": []},
         {"history": [{"loss": float("inf")}]},
         {"method": "\ud800"},
         {"versions": {"python": 3}},

@@ -1,4 +1,7 @@
-"""Names from files of others: without consent they open only what is installed, or a local ONNX file."""
+"""Names from files of others: without consent they open only what is installed, a local ONNX file or a local folder."""
+
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,7 @@ OTHERS = [
     *("sentence-transformers:attacker/model", "sentence-transformers:/home/user/model", "timm:hf-hub:attacker/model"),
     *("torchvision:resnet101", "open_clip:ViT-B-32/openai", "open_clip:local-dir:/tmp/model", "", "ONNX:model.onnx"),
     *("onnx://server/share/model.onnx", "onnx:\\\\server\\share\\model.onnx", "onnx:/\\server\\model.onnx"),
+    *("hf:attacker/model", "hf:/no/such/folder", "hf://server/share", "st:attacker/model"),
     *("onnx:https://server/model.onnx", "onnx:model\n.onnx", "onnx:model\0.onnx", "efficientnet_lite0/../x"),
 ]
 
@@ -21,6 +25,20 @@ def _no_consent(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", [*PACKAGED, "onnx:model.onnx", "onnx:/data/model.onnx?mean=127&std=128"])
 def test_installed_and_local_names_need_no_consent(name: str) -> None:
     assert check_recorded_name(name, "backbone") == name
+
+
+def test_a_local_folder_of_transformers_needs_no_consent(tmp_path: Path) -> None:
+    for what in ("backbone", "text encoder"):
+        assert check_recorded_name(f"hf:{tmp_path}", what) == f"hf:{tmp_path}"
+    with pytest.raises(SettingsError, match="allow-downloads"):  # modules.json of such a folder names classes to import
+        check_recorded_name(f"st:{tmp_path}", "text encoder")
+
+
+def test_a_plug_in_needs_a_consent_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CONSENT, "1")
+    with pytest.raises(SettingsError, match=r"--allow-plugin attacker\.module:factory"):
+        check_recorded_name("attacker.module:factory", "backbone")
+    assert "attacker" not in sys.modules
 
 
 @pytest.mark.parametrize("name", OTHERS)
