@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from sightunseen.benchmark.comparison import COMPARED, LEVEL, Comparison, comparisons
-from sightunseen.benchmark.result_tables import Table, definitions
+from sightunseen.benchmark.result_tables import Table
 from sightunseen.benchmark.store import Outcome
+from sightunseen.core.metrics import ACCURACIES, definitions
 
 
 def comparison_tables(outcomes: Iterable[Outcome], setting: str | None = None) -> list[Table]:
@@ -75,7 +76,7 @@ def _notes(comparison: Comparison, metrics: Sequence[str]) -> list[str]:
             f"Friedman test that all methods are equal: {p_values}. Splits of one data set share images; the tests treat them "
             "as independent."
         )
-    notes.append(definitions(("T1", "U", "S", "H") if "H" in found else metrics))
+    notes.append(definitions(ACCURACIES if "H" in found else metrics))
     if comparison.missing:
         counts = ", ".join(f"{name} {count}" for name, count in comparison.missing.items())
         notes.append(f"Splits on which a method has no result are left out. Number without result: {counts}.")

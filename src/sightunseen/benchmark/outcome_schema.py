@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from sightunseen.benchmark.draws import LEAST_SEEN
-from sightunseen.core.records import FINITE, OPEN
+from sightunseen.core.records import FINITE, OPEN, Interval
 
 Text = Annotated[str, Field(max_length=10_000)]
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -140,6 +140,7 @@ class RecordTable:
     __pydantic_config__ = OPEN
 
     results: ResultsTable
+    intervals: dict[str, Interval] = field(default_factory=dict)
     selection: SelectionTable = field(default_factory=SelectionTable)
     data: DataTable = field(default_factory=DataTable)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-NUMBERS = ("T1", "U", "S", "H")
+from sightunseen.core.metrics import ACCURACIES
 
 
 @dataclass(frozen=True)
@@ -82,4 +82,4 @@ def published_row(method: str, data: str) -> Published | None:
 
 
 def _known(numbers: list[float]) -> dict[str, float | None]:
-    return {name: None if math.isnan(value) else value for name, value in zip(NUMBERS, numbers, strict=True)}
+    return {name: None if math.isnan(value) else value for name, value in zip(ACCURACIES, numbers, strict=True)}

@@ -6,50 +6,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sightunseen.benchmark.comparison import draw_order
+from sightunseen.benchmark.comparison import COMPARED, draw_order
 from sightunseen.benchmark.published import Published, published_row
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome, job_id
+from sightunseen.core.intervals import COVERAGE
+from sightunseen.core.limits import MAGNITUDE
+from sightunseen.core.metrics import ACCURACIES, MAIN, RECORDED, definitions, further
 from sightunseen.methods.catalogue import INDUCTIVE, TRANSDUCTIVE
 
 OTHER_BACKBONE = "†"
-ALL_METRICS = ("T1", "U", "S", "H", "AUSUC", "U_plain", "S_plain", "H_plain")
 SHOWN = {  # setting -> metrics of the table, and those with a published number
-    None: (("T1", "U", "S", "H", "AUSUC", "H_plain"), ("T1", "H")),
+    None: ((*MAIN, "H_plain"), COMPARED),
     "zsl": (("T1",), ("T1",)),
-    "gzsl": (ALL_METRICS[1:], ("U", "S", "H")),
-}
-DEFINITIONS = {
-    "T1": "per-class top-1 accuracy among unseen classes",
-    "U": "per-class accuracy of unseen among all classes",
-    "S": "per-class accuracy of seen among all classes",
-    "H": "harmonic mean of U and S",
-    "AUSUC": "area under the seen-unseen curve",
+    "gzsl": (RECORDED[1:], ACCURACIES[1:]),
 }
 PENALTY_NOTE = (
     "U, S and H with the seen-class bias of calibrated stacking (seen penalty; Chao et al., 2016) chosen on validation "
     "classes; plain: without it."
 )
-
-
-def definitions(numbers: Iterable[str]) -> str:
-    """Define metrics in one line.
-
-    Parameters
-    ----------
-    numbers : iterable of str
-        Names of metrics; unknown ones are left out.
-
-    Returns
-    -------
-    str
-        The definitions, separated by semicolons.
-
-    Examples
-    --------
-    >>> definitions(["H"])
-    'H: harmonic mean of U and S.'
-    """
-    return "; ".join(f"{name}: {DEFINITIONS[name]}" for name in numbers if name in DEFINITIONS) + "."
 
 
 @dataclass(frozen=True)
@@ -76,6 +50,9 @@ class Row:
         Why some seeds have no result.
     drawn : bool, default=False
         Whether each seed is a random class split.
+    intervals : mapping of str to sequence of float, default={}
+        95% interval of each metric in percent, low and high, of a single seed; see
+        :func:`~sightunseen.core.intervals.bootstrap`.
     """
 
     label: str
@@ -87,6 +64,7 @@ class Row:
     seconds: float = 0.0
     reasons: tuple[str, ...] = ()
     drawn: bool = False
+    intervals: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def seeds(self) -> int:
@@ -109,14 +87,18 @@ class Row:
 
     def spread(self, number: str) -> float:
         """Sample standard deviation of a metric over seeds; 0 for one seed."""
-        return statistics.stdev(self.results[number]) if self.seeds > 1 else 0.0
+        return statistics.stdev(self.results[number]) if len(self.results[number]) > 1 else 0.0
 
     def shown(self, number: str) -> str:
         """Format a metric as mean ± standard deviation, or as the value for one seed."""
         mean = self.mean(number)
         if mean is None:
             return "-"
-        return f"{mean:.1f} ± {self.spread(number):.1f}" if self.seeds > 1 else f"{mean:.1f}"
+        return f"{mean:.1f} ± {self.spread(number):.1f}" if len(self.results[number]) > 1 else f"{mean:.1f}"
+
+    def interval(self, number: str) -> str:
+        """Format the 95% interval of a metric; "-" if there is none."""
+        return "{:.1f}-{:.1f}".format(*self.intervals[number]) if number in self.intervals else "-"
 
 
 @dataclass(frozen=True)
@@ -226,7 +208,9 @@ def row_of(outcomes: Sequence[Outcome]) -> Row:
     """
     shown, drawn = outcomes[0].shown, outcomes[0].draw is not None
     done = [outcome for outcome in outcomes if outcome.state == DONE]
-    results = {name: [outcome.record["results"][name] for outcome in done] for name in ALL_METRICS}
+    found = [outcome.record["results"] for outcome in done]
+    names = (*RECORDED, *further(name for results in found for name in results))
+    results = {name: [one[name] for one in found if _is_number(one.get(name))] for name in names}
     reasons = tuple(f"{outcome.state}: {outcome.reason}" for outcome in outcomes if outcome.state in (FAILED, SKIPPED))
     return Row(
         shown["label"],
@@ -239,7 +223,13 @@ def row_of(outcomes: Sequence[Outcome]) -> Row:
         statistics.fmean([outcome.seconds for outcome in done]) if done else 0.0,
         tuple(dict.fromkeys(reasons)),
         drawn,
+        done[0].record.get("intervals", {}) if len(done) == 1 else {},
     )
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a result is a finite number; that of a metric plug-in can be anything in a file."""
+    return isinstance(value, (int, float)) and abs(value) <= MAGNITUDE
 
 
 def _table(title: str, rows: Sequence[Row], setting: str | None) -> Table:
@@ -248,13 +238,16 @@ def _table(title: str, rows: Sequence[Row], setting: str | None) -> Table:
     published = () if drawn else published
     # Methods selected on test data come last and are ranked separately.
     ordered = sorted(rows, key=lambda row: (row.selection == "oracle", -(row.mean(ranked_by) or -1.0), row.name))
-    columns = ["method", "rank", *(name.replace("_", " ") for name in numbers)]
+    if setting != "zsl":  # metric plug-ins are computed among all classes
+        numbers = (*numbers, *further(name for row in rows for name in row.results))
+    bounded = [name for name in COMPARED if name in numbers and any(name in row.intervals for row in rows)]
+    columns = ["method", "rank", *(name.replace("_", " ") for name in numbers), *(f"{name} 95%" for name in bounded)]
     columns += [f"{name} pub." for name in published] + ["draws" if drawn else "seeds", "s"]
     lines = []
     for row in ordered:
-        line = [row.name, _rank(row, rows, ranked_by), *(row.shown(name) for name in numbers)]
+        line = [row.name, _rank(row, rows, ranked_by), *(row.shown(name) for name in numbers), *map(row.interval, bounded)]
         lines.append([*line, *(_published(row, name) for name in published), str(row.seeds), f"{row.seconds:.{int(drawn)}f}"])
-    return Table(title, columns, lines, _notes(rows, ranked_by, numbers))
+    return Table(title, columns, lines, _notes(rows, ranked_by, numbers, bounded))
 
 
 def _rank(row: Row, rows: Sequence[Row], number: str) -> str:
@@ -273,13 +266,15 @@ def _published(row: Row, number: str) -> str:
     return f"{value:.1f}{OTHER_BACKBONE if row.backbone != row.published.backbone else ''}"
 
 
-def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str]) -> list[str]:
+def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str], bounded: Sequence[str]) -> list[str]:
     drawn = any(row.drawn for row in rows)
     over, published = ("random class splits", "") if drawn else ("seeds", " pub.: published;")
     notes = [
         f"Percent, mean ± standard deviation over {over}; ranked by {ranked_by};{published} s: seconds per job.",
         definitions(numbers),
     ]
+    if bounded:
+        notes.append(f"95%: interval of a single seed, {COVERAGE}.")
     if any(row.selection == "validation" for row in rows) and "H" in numbers:
         notes.append(PENALTY_NOTE)
     if any(row.selection == "oracle" for row in rows):

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sightunseen.core.documents import printable
+from sightunseen.core.intervals import COVERAGE
+from sightunseen.core.metrics import MAIN, definitions, further
 from sightunseen.core.records import RunRecord
 
 if TYPE_CHECKING:
@@ -58,8 +60,22 @@ def print_table(
     console.print(table)
 
 
-def print_results(title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print T1, U, S, H and AUSUC with their definitions.
+def print_verdict(sentences: Iterable[str]) -> None:
+    """Print the results in plain sentences, one per line.
+
+    Parameters
+    ----------
+    sentences : iterable of str
+        ``verdict`` of a run record.
+    """
+    for sentence in sentences:
+        print(printable(sentence))
+
+
+def print_results(
+    title: str, rows: Mapping[str, Mapping[str, Any]], intervals: Mapping[str, Sequence[float]] | None = None
+) -> None:
+    """Print T1, U, S, H and AUSUC, and the results of metric plug-ins, with their definitions.
 
     Parameters
     ----------
@@ -67,30 +83,39 @@ def print_results(title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
         Line above the table.
     rows : mapping of str to mapping
         Results in percent by row label.
+    intervals : mapping of str to sequence of float, default=None
+        95% intervals of the last row, low and high by metric.
     """
-    from sightunseen.benchmark.result_tables import DEFINITIONS, definitions
+    names = (*MAIN, *further(name for results in rows.values() for name in results))
+    lines = [[label, *(results.get(name) for name in names)] for label, results in rows.items()]
+    if intervals:
+        shown = {name: f"{low:.1f}-{high:.1f}" for name, (low, high) in intervals.items()}
+        lines.append(["95% interval", *(shown.get(name) for name in names)])
+    print_table(title, ["", *names], lines)
+    print(definitions(names))
+    if intervals:
+        print(f"95% interval: {COVERAGE}.")
 
-    rows_of_cells = [[label, *(results.get(name) for name in DEFINITIONS)] for label, results in rows.items()]
-    print_table(title, ["", *DEFINITIONS], rows_of_cells)
-    print(definitions(DEFINITIONS))
 
-
-def print_methods(record: RunRecord) -> None:
-    """Print the comparison of methods, if the method was chosen automatically, and the reason for the choice.
+def print_methods(record: RunRecord, verbose: bool = False) -> None:
+    """Print the reason for the choice of a method, if it was chosen automatically.
 
     Parameters
     ----------
     record : RunRecord
         Record of the run.
+    verbose : bool, default=False
+        Print the comparison of all methods as well.
     """
     comparison = record.selection.get("methods")
     if comparison is None:
         return
-    from sightunseen.selection.auto import columns_of
+    if verbose:
+        from sightunseen.selection.auto import columns_of
 
-    columns = columns_of(comparison)
-    title = f"Methods on {comparison['folds']} class folds of the seen classes, percent"
-    print_table(title, list(columns), zip(*columns.values(), strict=True))
+        columns = columns_of(comparison)
+        title = f"Methods on {comparison['folds']} class folds of the seen classes, percent"
+        print_table(title, list(columns), zip(*columns.values(), strict=True))
     for name, reason in comparison["left_out"].items():
         print(f"note: {name} was left out: {reason}")
     by_seed = f" The method was chosen with seed {record.seed} for all seeds." if record.seeds else ""
@@ -98,20 +123,23 @@ def print_methods(record: RunRecord) -> None:
 
 
 def print_choice(record: RunRecord, verbose: bool = False) -> None:
-    """Print the selected hyperparameters in one sentence.
+    """Print the selected hyperparameters in one line.
 
     Parameters
     ----------
     record : RunRecord
         Record of the run.
     verbose : bool, default=False
-        Print a table of all combinations that were tried on validation classes first, the best one at the top.
+        Print how they were selected as well, and a table of all combinations that were tried on validation classes, the best
+        one at the top.
     """
     folds = record.selection.get("folds", [])
+    chosen = _listed(record.selection.get("chosen", {})).replace("seen_penalty", "seen penalty")
     if verbose and folds:
         _print_tried(record.selection)
-    chosen = _listed(record.selection.get("chosen", {})).replace("seen_penalty", "seen penalty")
-    if folds:
+    if folds and not verbose:
+        sentence = f"chosen: {chosen} (more with --verbose)"
+    elif folds:
         sizes = sorted({fold["validation_classes"] for fold in folds})
         size = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else str(sizes[0])
         sentence = f"chosen on {len(folds)} class fold{'s' * (len(folds) > 1)} of {size} validation classes: {chosen}"

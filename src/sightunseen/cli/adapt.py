@@ -10,7 +10,7 @@ from typing import Any
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from sightunseen.cli._arguments import add_data_arguments, add_download_argument, add_run_arguments
+    from sightunseen.cli._arguments import add_data_arguments, add_run_arguments, add_trust_arguments
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     add_data_arguments(parser)
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unlabelled", type=Path, metavar="FILE", help=what)
     what = "fraction of the test images of unseen classes to evaluate on instead of adapting to, such as 0.5 (default: 0)"
     parser.add_argument("--hold-out", type=float, default=0.0, metavar="FRACTION", help=what)
-    add_download_argument(parser)
+    add_trust_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,26 +54,26 @@ def run(args: argparse.Namespace) -> int:
         with long_work(workspace, identity, isinstance(model, GradientAdaptableClassifier)) as hooks:
             adapted = adapt(specification, model, opened.data, workspace, unlabelled, opened.findings, hooks)
         adapted.save(args.out)
-    _report(model, adapted, opened.data, args)
+    _report(adapted, opened.data, args)
     return 0
 
 
-def _report(model: Any, adapted: Any, data: Any, args: argparse.Namespace) -> None:
-    from sightunseen.cli._printing import print_calibration, print_choice, print_results
-    from sightunseen.core.dataset import apart
-    from sightunseen.pipeline.run import results_on_test, seed_of
+def _report(adapted: Any, data: Any, args: argparse.Namespace) -> None:
+    from sightunseen.cli._printing import print_calibration, print_choice, print_results, print_verdict
 
     record = adapted.record_
+    print_verdict(record.verdict)
     print_choice(record, args.verbose)
-    print_calibration(adapted.calibration_)
+    if args.verbose:
+        print_calibration(adapted.calibration_)
     for warning in record.selection.get("warnings", ()):
         print(f"warning: {warning}", file=sys.stderr)
-    _print_last_round(record.history)
+    if args.verbose:
+        _print_last_round(record.history)
     if record.results:
-        measured_on = apart(data, args.hold_out, seed_of(model))[1]
-        rows = {"inductive": results_on_test(model, measured_on), "transductive": record.results}
+        rows = {"inductive": record.compared["before"], "transductive": record.results}
         held = f", {args.hold_out:.0%} of the images of unseen classes held out" if args.hold_out else ""
-        print_results(f"{data.name}, protocol {record.protocol}{held}, percent", rows)
+        print_results(f"{data.name}, protocol {record.protocol}{held}, percent", rows, record.intervals)
     print(f"saved {args.out} after {record.wall_seconds:.0f} s")
 
 

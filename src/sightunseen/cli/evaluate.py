@@ -7,35 +7,44 @@ from pathlib import Path
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from sightunseen.cli._arguments import add_data_arguments, add_download_argument
+    from sightunseen.cli._arguments import add_data_arguments, add_trust_arguments
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     add_data_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--per-class", action="store_true", help="also print the accuracy of each class")
-    add_download_argument(parser)
+    parser.add_argument("--verbose", action="store_true", help="also print the calibration of the model")
+    add_trust_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate the model and print the results; returns the exit code."""
     from sightunseen.cli._data import open_to_test
-    from sightunseen.cli._printing import print_calibration, print_results, print_table
+    from sightunseen.cli._printing import print_calibration, print_results, print_table, print_verdict
+    from sightunseen.core.metrics import METRICS
     from sightunseen.methods import load_model
+    from sightunseen.pipeline.results import called
     from sightunseen.selection.evaluation import evaluate
+    from sightunseen.selection.verdict import verdict
 
     model = load_model(args.model)
     data = open_to_test(args, model).data
-    result = evaluate(model, data)
+    result, record = evaluate(model, data), model.record_
+    protocol = None if record is None else record.protocol
+    same = record is not None and record.data.get("fingerprints") == dict(data.sources)
+    sentences = verdict(result, record.selection if record else {}, called(data), protocol if protocol and same else "honest")
+    numbers = {**result.summary(), **result.further}
     if args.json:
         classes = {"per_class": result.by_class} if args.per_class else {}
-        protocol = model.record_.protocol if model.record_ else None
-        numbers = {**result.summary(), "ECE": round(result.ECE, 2), "protocol": protocol}
-        print(json.dumps({**numbers, **classes}, indent=2, ensure_ascii=False))
+        others = {"ECE": round(result.ECE, 2), "protocol": protocol, "intervals": result.intervals, "verdict": sentences}
+        print(json.dumps({**numbers, **others, **classes}, indent=2, ensure_ascii=False))
         return 0
-    protocol = f", protocol {model.record_.protocol}" if model.record_ else ""
-    print_results(f"{args.model} on {data.name}{protocol}, percent", {"": result.summary()})
-    print(f"ECE {result.ECE:.1f}: expected calibration error among all classes, in percent")
-    print_calibration(model.calibration_)
+    print_verdict(sentences)
+    title = f"{args.model} on {data.name}{f', protocol {protocol}' if protocol else ''}, percent"
+    print_results(title, {"": numbers}, result.intervals)
+    print(f"ECE {result.ECE:.1f}: {METRICS['ECE'].definition}, in percent")
+    if args.verbose:
+        print_calibration(model.calibration_)
     if args.per_class:
         rows = [(part, label, 100 * value) for part, found in result.by_class.items() for label, value in found.items()]
         print_table(

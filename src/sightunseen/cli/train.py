@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_arguments(parser)
     add_run_arguments(parser)
     what = (
-        "name listed by sightunseen methods, or auto to choose one on class folds (default: Foresight; CVC with a paper preset "
-        "or protocol)"
+        "name listed by sightunseen methods, package.module:Class of your own, or auto to choose one on class folds (default: "
+        "Foresight; CVC with a paper preset or protocol)"
     )
     parser.add_argument("--method", metavar="NAME", help=what)
     parser.add_argument("--seed", type=int, default=0, help="random seed of selection and training (default: 0)")
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
 
     with output_folder(args) as workspace:
         specification = _automatic(args) if args.method == AUTO else _specification(args)
-        opened = open_to_train(args, preset(args.preset).semantics)
         method = getattr(specification, "method", None)  # None: to be chosen among methods without gradient training
+        opened = open_to_train(args, preset(args.preset).semantics or getattr(method, "semantics", None))
         identity = {**asdict(specification), "method": getattr(method, "__name__", AUTO), "data": opened.data.describe()}
         by_gradients = method is not None and issubclass(method, GradientTrainedClassifier)
         with long_work(workspace, identity, by_gradients) as hooks, _on_cluster(args, method):
@@ -75,17 +75,20 @@ def _specification(args: argparse.Namespace) -> "TrainingSpecification":
     """Build the training specification; raises ``SettingsError`` on unknown or invalid hyperparameters."""
     from sightunseen.cli._arguments import parse_settings, selecting_of
     from sightunseen.core.errors import SettingsError
-    from sightunseen.methods import METHODS
+    from sightunseen.methods import method_class
     from sightunseen.methods.catalogue import card_of
     from sightunseen.methods.cvc.presets import METHOD, preset
     from sightunseen.pipeline import TrainingSpecification
 
     chosen = preset(args.preset)
     name = args.method or (METHOD if args.preset != "fast" or args.protocol == "paper" else "Foresight")
+    if args.method is None and name == METHOD:
+        why = f"--preset {args.preset} belongs to" if args.preset != "fast" else "--protocol paper is that of"
+        print(f"note: {why} {METHOD}, so {METHOD} is trained instead of Foresight. --method chooses another.", file=sys.stderr)
     estimator = card_of(name).estimator
     if args.preset != "fast" and estimator != METHOD:
         raise SettingsError(f"preset {args.preset} is for {METHOD}; got method {name}. Set its hyperparameters with --set.")
-    method, given, selecting = METHODS[estimator], parse_settings(args.set), selecting_of(args)
+    method, given, selecting = method_class(estimator), parse_settings(args.set), selecting_of(args)
     _check_names(name, {**given, **(selecting["search"] or {})})
     parameters = {**chosen.settings, **given}
     if "device" in method._get_param_names():
@@ -114,11 +117,11 @@ def _automatic(args: argparse.Namespace) -> "AutomaticSpecification":
 def _check_names(name: str, given: dict[str, Any]) -> None:
     """Raise ``SettingsError`` on an unknown hyperparameter, with a hint where it can be set."""
     from sightunseen.core.errors import SettingsError
-    from sightunseen.methods import METHODS
+    from sightunseen.methods import METHODS, method_class
     from sightunseen.methods.catalogue import card_of
     from sightunseen.methods.cvc.presets import METHOD
 
-    known = set(METHODS[card_of(name).estimator]._get_param_names()) - {"seed", "device"}
+    known = set(method_class(card_of(name).estimator)._get_param_names()) - {"seed", "device"}
     unknown = sorted(set(given) - known)
     if unknown:
         advice = f" {METHOD} has it: give --method {METHOD}." if unknown[0] in METHODS[METHOD]._get_param_names() else ""
@@ -129,17 +132,19 @@ def _check_names(name: str, given: dict[str, Any]) -> None:
 
 def _report(model: Any, args: argparse.Namespace) -> None:
     from sightunseen.cli._arguments import shown_data
-    from sightunseen.cli._printing import print_calibration, print_choice, print_methods, print_results
+    from sightunseen.cli._printing import print_calibration, print_choice, print_methods, print_results, print_verdict
     from sightunseen.methods import AdaptableClassifier
 
     record = model.record_
-    print_methods(record)
+    print_verdict(record.verdict)
+    print_methods(record, args.verbose)
     print_choice(record, args.verbose)
-    print_calibration(model.calibration_)
+    if args.verbose:
+        print_calibration(model.calibration_)
     if record.results:
         by = "selected on TEST data" if record.protocol == "paper" else "test images evaluated once"
         title = f"{record.data['name']}, protocol {record.protocol} ({by}), percent"
-        print_results(title, _rows(record))
+        print_results(title, _rows(record), None if record.seeds else record.intervals)
     of_seed = f" (the model of seed {record.seed})" if record.seeds else ""
     print(f"saved {args.out}{of_seed} after {record.wall_seconds:.0f} s")
     if record.results and isinstance(model, AdaptableClassifier):

@@ -67,6 +67,7 @@ class Progress:
 
 
 QUIET = Progress()
+DEFAULT_BACKBONE = "efficientnet_lite0"  # of photos, where neither the user nor a model names one
 
 
 def open_for_training(
@@ -96,8 +97,8 @@ def open_for_training(
     ------
     DataError
         If the data cannot be read, or if a check fails.
-    SettingsError
-        If the data are photos and no backbone is named.
+    MissingDependencyError
+        If the data are photos and the packages of the backbone are not installed.
     """
     data = open_source(replace(source, semantics=source.semantics or semantics), None, progress)
     return _examined(data, examine(data), allowed, progress)
@@ -175,15 +176,17 @@ def known_backbone(model: "ZeroShotClassifier | None") -> dict[str, Any] | None:
     return dict(found)
 
 
-def open_for_photos(name: str | None, model: "ZeroShotClassifier | None" = None) -> Backbone:
+def open_for_photos(name: str | None, model: "ZeroShotClassifier | None" = None, progress: Progress = QUIET) -> Backbone:
     """Open the backbone for photos.
 
     Parameters
     ----------
     name : str or None
-        Name of the backbone. None: that of the model.
+        Name of the backbone. None: that of the model; without a model, efficientnet_lite0.
     model : ZeroShotClassifier, default=None
         The model that the features are for.
+    progress : Progress, default=QUIET
+        Shows which backbone was taken by default.
 
     Returns
     -------
@@ -194,12 +197,19 @@ def open_for_photos(name: str | None, model: "ZeroShotClassifier | None" = None)
     ------
     SettingsError
         If no backbone is named and the model's is unknown or could download something; see :mod:`sightunseen.core.trust`.
+    MissingDependencyError
+        If the packages of the backbone are not installed.
     DataError
         If the backbone differs from the model's.
     """
     own = known_backbone(model)
+    if name is None and model is None:
+        name = DEFAULT_BACKBONE
+        progress.tell(f"backbone {name}, the default for photos (--backbone NAME for another one)")
     if name is None and own is None:
-        raise SettingsError("the data are photos, and no backbone is given. Name one, such as --backbone efficientnet_lite0")
+        raise SettingsError(
+            "the model was trained on features of an unknown backbone. Name the one that they come from: --backbone NAME"
+        )
     if name is None:
         assert own is not None
         name = check_recorded_name(own["name"], "backbone")
@@ -254,15 +264,17 @@ def open_source(source: DataSource, model: "ZeroShotClassifier | None" = None, p
     DataError
         If the data cannot be read, or if their backbone differs from the model's.
     SettingsError
-        If the data are photos and no backbone is named.
+        If the data are photos, no backbone is named and the model's is unknown.
     """
     path = Path(source.path)
     if not is_photos(path):
-        data = open_data(path, source.features, source.splits, source.semantics, source.classes)
-        data = replace(data, backbone=_backbone_of_tables(path))
+        backbone_of_features = _backbone_of_tables(path)
+        semantics = _encoded_by(backbone_of_features, source.semantics, progress)
+        data = open_data(path, source.features, source.splits, semantics, source.classes)
+        data = replace(data, backbone=backbone_of_features)
         check_backbone(model, data.backbone, source.path)
         return data
-    backbone = open_for_photos(source.backbone, model)
+    backbone = open_for_photos(source.backbone, model, progress)
     classes = model.table_ if source.classes is None and model is not None else source.classes
     seen = None if model is None else model.seen_classes_.tolist()
     return load_photos(path, backbone, classes, source.semantics or "auto", seen, progress.tell, progress.watch)
@@ -271,6 +283,20 @@ def open_source(source: DataSource, model: "ZeroShotClassifier | None" = None, p
 def _backbone_of_tables(path: Path) -> dict[str, Any] | None:
     """Description of the backbone in the metadata of a feature table; None for benchmark folders."""
     return None if is_gbu_folder(path) else backbone_of(path)
+
+
+def _encoded_by(backbone: Mapping[str, Any] | None, semantics: str | None, progress: Progress) -> str | None:
+    """Semantics with the text side of a dual encoder, if the features come from one and no encoder is named."""
+    encoder = (backbone or {}).get("text_encoder")
+    if encoder is None or semantics == "attributes" or ":" in (semantics or ""):
+        return semantics
+    try:
+        return f"{semantics or 'auto'}:{check_recorded_name(encoder, 'text encoder')}"
+    except SettingsError as error:
+        if semantics is not None and semantics != "auto":
+            raise
+        progress.tell(f"the text side of the features' dual encoder is not used: {error}")
+        return semantics
 
 
 def _examined(data: ZeroShotDataset, found: Sequence[Finding], allowed: Sequence[str], progress: Progress) -> Opened:

@@ -1,12 +1,11 @@
 """Train or adapt a model from a specification: select, fit on all seen classes, calibrate, evaluate once, record."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from sightunseen.core.dataset import ZeroShotDataset, apart
@@ -14,10 +13,11 @@ from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.records import RunRecord
 from sightunseen.data.doctor import Finding, notable
 from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, ZeroShotClassifier
+from sightunseen.pipeline.results import over_seeds, tested, told
 from sightunseen.pipeline.specification import AdaptationSpecification, AutomaticSpecification, TrainingSpecification
+from sightunseen.pipeline.zero_shot import with_zero_shot
 from sightunseen.selection.auto import choose_method
 from sightunseen.selection.choice import NO_SELECTION, Choice
-from sightunseen.selection.evaluation import evaluate
 from sightunseen.selection.on_test import adapt_best_on_test, fit_best_on_test
 from sightunseen.selection.on_validation import choose_adaptation_on_validation, choose_on_validation
 from sightunseen.selection.search import fit_chosen, of_seed
@@ -86,23 +86,23 @@ def train(
         if specification.chooses and chosen is None:
             choices = choose_on_validation(models, data, specification.grid, specification.folds, specification.seed, hooks)
         fit_chosen(models, choices, [data] * len(models), stages, hooks)
-    results = [results_on_test(model, data) for model in models]
-    model = models[0]
-    model.record_ = RunRecord(
+    model, first = models[0], tested(models[0], data)
+    results = [{} if found is None else found.results() for found in (first, *(tested(one, data) for one in models[1:]))]
+    seeds = over_seeds(specification.seed, choices, results)
+    record = RunRecord(
         kind="train",
         method=type(model).__name__,
         settings=model.get_params(),
         seed=specification.seed,
         protocol=specification.protocol,
         data=data.describe(),
-        selection=choices[0].report,
         findings=notable(findings),
-        results=results[0],
-        seeds=over_seeds(specification.seed, choices, results) if len(models) > 1 else {},
+        **told(first, choices[0].report, data, specification.protocol, seeds=seeds),
         history=tuple(getattr(model, "losses_", ())),
         engine=getattr(model, "engine_", ""),
         wall_seconds=round(time.monotonic() - started, 1),
     )
+    model.record_ = with_zero_shot(record, data)
     return model
 
 
@@ -202,16 +202,17 @@ def adapt(
     adapted.calibration_ = choice.calibration
     held_out = {"hold_out": specification.hold_out} if specification.hold_out else {}
     parent = model.record_
+    protocol = "paper" if "paper" in (specification.protocol, parent and parent.protocol) else "honest"
+    report = {**choice.report, **({"warnings": warned} if warned else {})}
     adapted.record_ = RunRecord(
         kind="adapt",
         method=type(adapted).__name__,
         settings={**adapted.get_params(), "adaptation": adapted.adaptation_, **held_out},
         seed=(adapted.adaptation_ or {}).get("seed", seed),
-        protocol="paper" if "paper" in (specification.protocol, parent and parent.protocol) else "honest",
+        protocol=protocol,
         data=data.describe(),
-        selection={**choice.report, **({"warnings": warned} if warned else {})},
         findings=notable(findings),
-        results=results_on_test(adapted, measured_on),
+        **told(tested(adapted, measured_on), report, measured_on, protocol, before=tested(model, measured_on)),
         history=tuple(getattr(adapted, "history_", ())),
         engine=getattr(adapted, "engine_", ""),
         parent=None if parent is None else asdict(parent),
@@ -232,26 +233,6 @@ def _doubts(adapted: AdaptableClassifier) -> list[str]:
     ]
 
 
-def results_on_test(model: ZeroShotClassifier, data: ZeroShotDataset) -> dict[str, float | None]:
-    """Test results of a model.
-
-    Parameters
-    ----------
-    model : ZeroShotClassifier
-        A fitted model.
-    data : ZeroShotDataset
-        The data.
-
-    Returns
-    -------
-    dict of str to float or None
-        T1, U, S, H and AUSUC in percent, and U, S and H without seen penalty; empty if the data have no test images.
-    """
-    if not len(data.test_seen) and not len(data.test_unseen):
-        return {}
-    return evaluate(model, data).results()
-
-
 def seed_of(model: ZeroShotClassifier) -> int:
     """Seed of a fitted model.
 
@@ -266,31 +247,3 @@ def seed_of(model: ZeroShotClassifier) -> int:
         Its parameter ``seed``. Of a method without one, the seed of the class folds in its run record; 0 without a record.
     """
     return int(getattr(model, "seed", 0 if model.record_ is None else model.record_.seed))
-
-
-def over_seeds(first: int, choices: Sequence[Choice], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Summarise the results of several seeds.
-
-    Parameters
-    ----------
-    first : int
-        The first seed; the others follow it.
-    choices : sequence of Choice
-        The choice of each seed.
-    results : sequence of mapping
-        The test results of each seed.
-
-    Returns
-    -------
-    dict
-        ``seeds``, ``chosen`` and ``results`` of each, with ``mean`` and ``std``, the sample standard deviation (n - 1).
-    """
-    names = [name for name, value in results[0].items() if value is not None]
-    columns = {name: [result[name] for result in results] for name in names}
-    return {
-        "seeds": [first + k for k in range(len(results))],
-        "chosen": [choice.report.get("chosen", {}) for choice in choices],
-        "results": list(results),
-        "mean": {name: round(float(np.mean(column)), 2) for name, column in columns.items()},
-        "std": {name: round(float(np.std(column, ddof=1)), 2) for name, column in columns.items()},
-    }

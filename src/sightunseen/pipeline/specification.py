@@ -133,6 +133,22 @@ class TrainingSpecification(Selecting):
                 "model. Leave out --seeds."
             )
 
+    def check_data(self, data: ZeroShotDataset) -> None:
+        """Check that the data suit the protocol and the method.
+
+        Parameters
+        ----------
+        data : ZeroShotDataset
+            The data.
+
+        Raises
+        ------
+        DataError
+            If protocol ``paper`` lacks test images, or if the method needs features and class vectors of one dual encoder.
+        """
+        super().check_data(data)
+        self.method.check_origin(data.backbone, data.classes.use)
+
     @property
     def grid(self) -> dict[str, list[Any]]:
         """Hyperparameters to choose, with their values; empty if nothing is chosen."""

@@ -186,10 +186,26 @@ def choice_of(
         "folds": list(folds),
         "tried": tried,
         "chosen": {**settings, **steps, "seen_penalty": point["best_penalty"]},
-        "validation": {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")},
+        "validation": validation_of(point),
         "calibration": calibration,
     }
     return Choice(settings, point["best_penalty"], point.get("steps"), report, Calibration(**calibration))
+
+
+def validation_of(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Results on validation classes for the report.
+
+    Parameters
+    ----------
+    point : mapping
+        Measurements, averaged over class folds.
+
+    Returns
+    -------
+    dict
+        T1, H and AUSUC in percent, and T1 of every fold.
+    """
+    return {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC", "T1_of_folds") if name in point}
 
 
 def check_points(points: Sequence[Mapping[str, Any]], calibrated: bool) -> None:

@@ -1,97 +1,28 @@
 """Evaluate models: T1 among unseen classes (ZSL); U, S and H among all classes (GZSL); AUSUC; calibration error.
 
 T1 and U are per-class top-1 accuracies on images of unseen classes, S is that on images of seen classes, H is the harmonic
-mean of U and S, and AUSUC is the area under the seen-unseen curve.
+mean of U and S, and AUSUC is the area under the seen-unseen curve. Metrics of other packages are computed as well; see
+:mod:`~sightunseen.core.metric_plugins`.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sightunseen.core.blocks import row_blocks
-from sightunseen.core.calibration import MOST_IMAGES, Calibration, calibrate, probabilities
+from sightunseen.core.calibration import Calibration, calibrate
 from sightunseen.core.class_table import Labels
-from sightunseen.core.dataset import Fold, Split, ZeroShotDataset
+from sightunseen.core.dataset import Fold, ZeroShotDataset
 from sightunseen.core.errors import DataError
-from sightunseen.core.metrics import (
-    BestScores,
-    SeenUnseenCurve,
-    accuracy_by_class,
-    harmonic_mean,
-    per_class_accuracy,
-    reliability,
-)
-from sightunseen.core.rows import Rows, selected_blocks
+from sightunseen.core.intervals import Counts, bootstrap, bounds, interval
+from sightunseen.core.metric_plugins import plugin_results
+from sightunseen.core.metrics import MAIN, accuracy_by_class, harmonic_mean, per_class_accuracy
+from sightunseen.core.reliability import reliability
+from sightunseen.core.seen_unseen import SeenUnseenCurve
 from sightunseen.methods import ZeroShotClassifier
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What is kept of the scores of test images of unseen and seen classes among all classes.
-
-    Parameters
-    ----------
-    truth : ndarray of shape (n,)
-        Labels of the images.
-    predicted : ndarray of shape (n,)
-        Predicted labels.
-    confidence : ndarray of shape (n,)
-        Probability of the predicted class.
-    candidates : ndarray of shape (c,)
-        All classes, sorted.
-    best : BestScores or None
-        Best seen and best unseen class; None if all candidates are seen or all are unseen.
-    sample : ndarray of shape (m, c)
-        Scores of every k-th image, for the calibration.
-    every : int
-        k.
-    """
-
-    truth: Labels
-    predicted: Labels
-    confidence: NDArray[np.float64]
-    candidates: Labels
-    best: BestScores | None
-    sample: NDArray[np.float32]
-    every: int
-
-    @classmethod
-    def of(cls, model: ZeroShotClassifier, parts: Sequence[Split], candidates: Labels) -> "Scored":
-        """Score the images of all parts, block by block."""
-        seen = np.isin(candidates, model.seen_classes_)
-        truth = np.concatenate([part.y for part in parts])
-        every = -(-len(truth) // MOST_IMAGES)
-        predicted, confidence = np.empty(len(truth), dtype=candidates.dtype), np.empty(len(truth))
-        sample = np.empty((-(-len(truth) // every), len(candidates)), dtype=np.float32)
-        best = BestScores.empty(len(truth), candidates.dtype) if seen.any() and not seen.all() else None
-        score = model.scorer(candidates)
-        for rows, block in _blocks(parts):
-            scores = score(block)
-            predicted[rows] = candidates[scores.argmax(axis=1)]
-            confidence[rows] = probabilities(scores, model.temperature_).max(axis=1)
-            sample[rows[rows % every == 0] // every] = scores[rows % every == 0]
-            if best is not None:
-                best.fill(rows, scores, candidates, seen)
-        return cls(truth, predicted, confidence, candidates, best, sample, every)
-
-
-def _blocks(parts: Sequence[Split]) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
-    """Images of all parts in blocks, with their indices; files are read in one pass."""
-    if any(isinstance(part.X, Rows) for part in parts):
-        rows = np.concatenate([part.rows for part in parts])
-        order = np.argsort(rows, kind="stable")
-        done = 0
-        for wanted, block in selected_blocks(parts[0].features, rows[order]):
-            yield order[done : done + len(wanted)], block
-            done += len(wanted)
-        return
-    done = 0
-    for block in (block for part in parts for block in row_blocks(part.X)):
-        yield np.arange(done, done + len(block)), block
-        done += len(block)
+from sightunseen.selection.labelled import as_method, labelled_images
+from sightunseen.selection.scored import Scored
 
 
 @dataclass(frozen=True)
@@ -117,7 +48,11 @@ class Evaluation:
     seen_penalty : float
         Seen-class bias of the model (calibrated stacking).
     scored : Scored
-        What is kept of the scores behind these numbers.
+        What is kept of the scores behind these numbers; images of unseen classes come first.
+    unseen_classes : ndarray of shape (u,)
+        Unseen classes among the candidates.
+    among_unseen : ndarray of shape (m,)
+        Predictions among the unseen classes, for the images of unseen classes.
     by_class : dict of str to dict of label to float
         Accuracy of each class, as a fraction: ``zsl`` behind T1, ``unseen`` behind U, ``seen`` behind S.
     curve : SeenUnseenCurve or None
@@ -132,8 +67,54 @@ class Evaluation:
     ECE: float
     seen_penalty: float
     scored: Scored = field(repr=False)
+    unseen_classes: Labels = field(repr=False)
+    among_unseen: Labels = field(repr=False)
     by_class: dict[str, dict[Any, float]] = field(default_factory=dict)
     curve: SeenUnseenCurve | None = None
+
+    @cached_property
+    def counts(self) -> dict[str, Counts]:
+        """Correct predictions by class behind T1, U and S, and behind U_plain and S_plain, as far as there are images."""
+        n, truth = len(self.among_unseen), self.scored.truth
+        predicted = {"": self.scored.predicted}
+        if self.curve is not None and self.scored.best is not None:
+            predicted["_plain"] = self.scored.best.predicted(-self.seen_penalty)
+        found = {}
+        for name, part in (("U", slice(n)), ("S", slice(n, None))):
+            if not len(truth[part]):
+                continue
+            classes = np.unique(truth[part], return_inverse=True)[1]
+            if name == "U":
+                found["T1"] = Counts.at(classes, truth[part] == self.among_unseen)
+            for ending, labels in predicted.items():
+                found[f"{name}{ending}"] = Counts.at(classes, truth[part] == labels[part])
+        return found
+
+    @cached_property
+    def intervals(self) -> dict[str, list[float]]:
+        """95% intervals of T1, U, S and H, also of the plain ones: low and high in percent, by name.
+
+        See :func:`~sightunseen.core.intervals.bootstrap` for what they cover. AUSUC and ECE have none.
+        """
+        draws = {name: bootstrap(counts, seed=k) for k, (name, counts) in enumerate(self.counts.items())}
+        found = {name: interval(self.counts[name], drawn) for name, drawn in draws.items()}
+        for ending in ("", "_plain"):
+            sides = f"U{ending}", f"S{ending}"
+            if not all(name in draws for name in sides):
+                continue
+            if any(self.counts[name].decided for name in sides):  # a side without spread would hide that of H
+                found[f"H{ending}"] = [round(harmonic_mean(*ends), 2) for ends in zip(*map(found.get, sides), strict=True)]
+            else:
+                unseen, seen = (draws[name] for name in sides)
+                total = unseen + seen
+                found[f"H{ending}"] = bounds(np.divide(2 * unseen * seen, total, out=np.zeros_like(total), where=total > 0))
+        return found
+
+    @cached_property
+    def further(self) -> dict[str, float | None]:
+        """Results of metric plug-ins by name; see :mod:`~sightunseen.core.metric_plugins`."""
+        seen = np.setdiff1d(self.scored.candidates, self.unseen_classes)
+        return plugin_results(self.scored.truth, self.scored.predicted, seen)
 
     def summary(self) -> dict[str, float | None]:
         """T1, U, S, H and AUSUC, rounded to two decimals.
@@ -143,33 +124,37 @@ class Evaluation:
         dict of str to float or None
             The numbers by name.
         """
-        numbers = {name: getattr(self, name) for name in ("T1", "U", "S", "H", "AUSUC")}
+        numbers = {name: getattr(self, name) for name in MAIN}
         return {name: None if value is None else round(value, 2) for name, value in numbers.items()}
 
     def results(self) -> dict[str, float | None]:
-        """Numbers of :meth:`summary`, and U, S and H without the seen penalty, as most papers report them.
+        """Numbers of :meth:`summary`, U, S and H without the seen penalty, as most papers report them, and metric plug-ins.
 
         Returns
         -------
         dict of str to float or None
-            T1, U, S, H and AUSUC; with a seen-unseen curve also U_plain, S_plain and H_plain. Rounded to two decimals.
+            T1, U, S, H and AUSUC; with a seen-unseen curve also U_plain, S_plain and H_plain; metric plug-ins by their names.
+            Rounded to two decimals.
         """
         if self.curve is None:
-            return self.summary()
+            return {**self.summary(), **self.further}
         unseen, seen = self.curve.at(-self.seen_penalty)
         plain = {"U_plain": unseen, "S_plain": seen, "H_plain": harmonic_mean(unseen, seen)}
-        return {**self.summary(), **{name: round(100 * value, 2) for name, value in plain.items()}}
+        return {**self.summary(), **{name: round(100 * value, 2) for name, value in plain.items()}, **self.further}
 
 
-def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluation:
-    """Evaluate a model on the test images of a data set or of a class fold.
+def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold | Any, y: Any = None) -> Evaluation:
+    """Evaluate a model on the test images of a data set or of a class fold, or on images and their labels.
 
     Parameters
     ----------
-    model : ZeroShotClassifier
+    model : ZeroShotClassifier, Pipeline or ZeroShotSearchCV
         A fitted model.
-    data : ZeroShotDataset or Fold
-        The data; training images are not needed.
+    data : ZeroShotDataset, Fold or array-like of shape (n, d)
+        The data, whose training images are not needed; or features of images.
+    y : array-like of shape (n,), default=None
+        Labels of the images if ``data`` are features: classes of the model, seen or unseen. All classes of the model are
+        candidates.
 
     Returns
     -------
@@ -179,7 +164,9 @@ def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluat
     Raises
     ------
     DataError
-        If there are no test images.
+        If there are no test images, if labels are missing or unknown to the model, or if there are not as many as images.
+    SettingsError
+        If the model is not a zero-shot model.
 
     Examples
     --------
@@ -189,22 +176,27 @@ def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluat
     >>> model = ESZSL().fit(data.train.X, data.train.y, data.classes)
     >>> list(evaluate(model, data).summary())
     ['T1', 'U', 'S', 'H', 'AUSUC']
+    >>> evaluate(model, data.test_unseen.X, data.test_unseen.y).T1 == evaluate(model, data).T1
+    True
     """
+    model = as_method(model)
+    images = labelled_images(model, data, y)
     # Seen classes are those of the model, because the data need not contain training images.
-    unseen_classes = np.setdiff1d(data.unseen, model.seen_classes_)
+    unseen_classes = np.setdiff1d(images.unseen, model.seen_classes_)
     candidates = np.union1d(model.seen_classes_, unseen_classes)
-    parts = {name: part for name, part in (("unseen", data.test_unseen), ("seen", data.test_seen)) if len(part)}
+    parts = {name: part for name, part in (("unseen", images.test_unseen), ("seen", images.test_seen)) if len(part)}
     if not parts:
         raise DataError("there are no test images to evaluate on. Mark some as test_seen or test_unseen in a 'split' column.")
     by_class: dict[str, dict[Any, float]] = {}
     scored = Scored.of(model, list(parts.values()), candidates)
+    zsl = unseen_classes[:0]
     if "unseen" in parts:
         # Some methods use another classifier among unseen classes alone.
         if scored.best is not None and not getattr(model, "scores_jointly", True):
-            zsl = scored.best.unseen[: len(data.test_unseen)]
+            zsl = scored.best.unseen[: len(images.test_unseen)]
         else:
-            zsl = model.predict(data.test_unseen.X, unseen_classes)
-        by_class["zsl"] = accuracy_by_class(data.test_unseen.y, zsl)
+            zsl = model.predict(images.test_unseen.X, unseen_classes)
+        by_class["zsl"] = accuracy_by_class(images.test_unseen.y, zsl)
     ends = np.cumsum([len(part) for part in parts.values()])[:-1]
     for (name, part), predicted in zip(parts.items(), np.split(scored.predicted, ends), strict=True):
         by_class[name] = accuracy_by_class(part.y, predicted)
@@ -218,7 +210,7 @@ def evaluate(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> Evaluat
         curve = scored.best.curve(scored.truth, model.seen_classes_)
         area = 100 * curve.area
     error = 100 * reliability(scored.confidence, scored.predicted == scored.truth).error
-    return Evaluation(t1, u, s, h, area, error, model.seen_penalty, scored, by_class, curve)
+    return Evaluation(t1, u, s, h, area, error, model.seen_penalty, scored, unseen_classes, zsl, by_class, curve)
 
 
 def measure(model: ZeroShotClassifier, data: ZeroShotDataset | Fold) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from sightunseen.core.calibration import Calibration, calibrate
 from sightunseen.core.class_table import Labels
 from sightunseen.core.dataset import Split, ZeroShotDataset
 from sightunseen.core.errors import DataError
-from sightunseen.core.metrics import harmonic_mean, per_class_accuracy, seen_unseen_curve
+from sightunseen.core.metrics import harmonic_mean, per_class_accuracy
 from sightunseen.core.randomness import as_generator, derive_seed
 from sightunseen.core.rows import CollectedRows, Indices
+from sightunseen.core.seen_unseen import seen_unseen_curve
 from sightunseen.methods import LeaveClassesOut
 from sightunseen.selection.choice import CRITERIA, Choice, Grid, choice_of, combinations
 from sightunseen.selection.folds import NO_HELD_OUT_IMAGES, enough_folds

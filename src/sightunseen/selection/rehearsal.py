@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sightunseen.core.calibration import Calibration
-from sightunseen.selection.choice import Choice
+from sightunseen.selection.choice import Choice, validation_of
 from sightunseen.selection.search import over_folds
 
 HARM = 1.0  # points of T1 that an adaptation may lose in a rehearsal without a warning
@@ -75,4 +75,5 @@ def _without_adaptation(choice: Choice, before: Sequence[Mapping[str, Any]], rep
     settings, measured = {**choice.settings, "trust": 0.0}, over_folds(before)
     penalty = measured["best_penalty"]
     report |= {"chosen": {**settings, "seen_penalty": penalty}, "calibration": measured["calibration"]}
+    report["validation"] = validation_of(measured)
     return Choice(settings, penalty, None, report, Calibration(**measured["calibration"]))

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from sightunseen.core.dataset import Fold, ZeroShotDataset, apart
 from sightunseen.core.errors import ModelError
-from sightunseen.core.metrics import best_common_bonus
+from sightunseen.core.seen_unseen import best_common_bonus
 from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, GradientTrainedClassifier, ZeroShotClassifier
 from sightunseen.selection.choice import Choice, Grid, Tried, check_points, combinations
 from sightunseen.selection.evaluation import measure

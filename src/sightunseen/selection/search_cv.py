@@ -6,24 +6,25 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.pipeline import Pipeline
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from sightunseen.core.arrays import Floats
-from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.class_table import Labels
 from sightunseen.core.dataset import ZeroShotDataset
-from sightunseen.core.errors import SettingsError
-from sightunseen.methods import AdaptableClassifier, LeaveClassesOut, ZeroShotClassifier
+from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.core.frames import as_targets
+from sightunseen.data.class_inputs import as_class_table
+from sightunseen.methods import AdaptableClassifier, LeaveClassesOut
 from sightunseen.selection.choice import Grid, Tried, best_point, search_space
 from sightunseen.selection.folds import class_folds
 from sightunseen.selection.left_out import choose_left_out
 from sightunseen.selection.on_validation import best_on_validation, choose_adaptation_on_validation
 from sightunseen.selection.pipelines import PipelineMethod
 from sightunseen.selection.search import fit_chosen, search
+from sightunseen.selection.search_predictions import SearchPredictions, as_model
 
 
-class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ZeroShotSearchCV(SearchPredictions):
     """Choose hyperparameters on class folds, then fit on all images: ``GridSearchCV`` for zero-shot estimators.
 
     In every fold, validation classes stand in for unseen classes, and a fifth of the images of each other class is held out
@@ -98,17 +99,17 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.refit = refit
         self.seed = seed
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike]) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: Any = None) -> Self:
         """Choose hyperparameters on class folds of these images, then fit on all of them.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or DataFrame of shape (n, d)
             Features of images of the seen classes. At least 4 classes are needed.
         y : array-like of shape (n,)
             Their labels.
-        classes : ClassTable or mapping of label to vector
-            Seen and unseen classes.
+        classes : ClassTable, mapping of label to vector or text, DataFrame or array-like
+            Seen and unseen classes, in any form of :func:`~sightunseen.as_class_table`. They cannot be left out.
 
         Returns
         -------
@@ -120,12 +121,19 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         SettingsError
             If the estimator is not a zero-shot method and not a pipeline that ends in one, or if ``cv`` is empty.
         DataError
-            If the data have too few seen classes or images for a fold.
+            If the data have too few seen classes or images for a fold, or if ``classes`` are left out.
         """
+        if classes is None:
+            raise DataError(
+                "ZeroShotSearchCV needs descriptions of the classes, since it validates on classes without training images. "
+                "Give classes: {label: vector}, {label: text} or a DataFrame."
+            )
         n_folds, pairs = _folds(self.cv)
-        self._data = ZeroShotDataset.from_arrays(X, y, ClassTable.of(classes), validation=pairs)
+        labels = as_targets(y)
+        table = as_class_table(classes, labels)
+        self._data = ZeroShotDataset.from_arrays(self._learn_features(X), labels, table, validation=pairs)
         self.n_folds_ = n_folds
-        model = _as_model(clone(self.estimator))
+        model = as_model(clone(self.estimator))
         grid = search_space(model.search_space, {}, self.param_grid)
         if isinstance(model, LeaveClassesOut) and not pairs:
             self.choice_ = choose_left_out(model, self._data, grid, n_folds, self.seed)
@@ -140,6 +148,7 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if self.refit:
             fit_chosen([model], [self.choice_], [self._data], ["training"])
             self.best_estimator_ = model.pipeline if isinstance(model, PipelineMethod) else model
+            self._pass_names()
         return self
 
     def adapt(
@@ -192,87 +201,6 @@ class ZeroShotSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         adapted.calibration_ = choice.calibration
         return adapted
 
-    @property
-    def classes_(self) -> Labels:
-        """All labels that the best estimator can predict, sorted."""
-        return self._model.classes_
-
-    def predict(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Labels:
-        """Predict the best class of each image with the best estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the images.
-        candidates : array-like of labels, "seen", "unseen", "all" or None, default=None
-            The classes to choose among. None: all classes.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Predicted labels.
-        """
-        return self._model.predict(X, candidates)
-
-    def predict_proba(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
-        """Calibrated probabilities of the candidates.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the images.
-        candidates : array-like of labels or {"all", "seen", "unseen"}, default=None
-            Classes to choose among; None: all.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-            Probabilities, one column per candidate.
-        """
-        return self._model.predict_proba(X, candidates)
-
-    def decision_function(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
-        """Scores of the candidates.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the images.
-        candidates : array-like of labels or {"all", "seen", "unseen"}, default=None
-            Classes to choose among; None: all.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-            Scores, one column per candidate; for two classes and no ``candidates`` of shape (n,), as in scikit-learn.
-        """
-        return self._model.decision_function(X, candidates)
-
-    def score(self, X: ArrayLike, y: ArrayLike, candidates: ArrayLike | str | None = None) -> float:
-        """Per-class accuracy of the best estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Features of the images.
-        y : array-like of shape (n,)
-            True labels.
-        candidates : array-like of labels or {"all", "seen", "unseen"}, default=None
-            Classes to choose among; None: all.
-
-        Returns
-        -------
-        float
-            The accuracy, between 0 and 1.
-        """
-        return self._model.score(X, y, candidates)
-
-    @property
-    def _model(self) -> "ZeroShotClassifier | PipelineMethod":
-        check_is_fitted(self, "best_estimator_")
-        model: ZeroShotClassifier | PipelineMethod = _as_model(self.best_estimator_)
-        return model
-
     def _training_data(self) -> ZeroShotDataset:
         if self.__dict__.get("_data") is None:
             raise SettingsError("this copy of a search has no training images, and adapting needs them. Fit it again.")
@@ -290,16 +218,6 @@ def _folds(cv: Any) -> tuple[int | None, tuple[tuple[Labels, Labels], ...]]:
     if not pairs:
         raise SettingsError("cv is empty. Give pairs of training and validation labels, a number of folds, or None.")
     return len(pairs), pairs
-
-
-def _as_model(estimator: Any) -> Any:
-    if isinstance(estimator, Pipeline):
-        return PipelineMethod(estimator)
-    if not isinstance(estimator, ZeroShotClassifier):
-        raise SettingsError(
-            f"estimator must be a zero-shot method, or a pipeline that ends in one; got {type(estimator).__name__}."
-        )
-    return estimator
 
 
 def _results(tried: Tried) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def test_best_sum_of_t1_and_h_is_chosen(small_world: ZeroShotDataset) -> None:
     assert choice.settings == best["settings"]
     assert choice.seen_penalty == point["best_penalty"]
     assert choice.report["chosen"] == {**best["settings"], "seen_penalty": point["best_penalty"]}
-    assert choice.report["validation"] == {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC")}
+    assert choice.report["validation"] == {name: point[name] for name in ("T1", "H_at_best_penalty", "AUSUC", "T1_of_folds")}
     assert len(point["H_of_folds"]) == len(choice.report["folds"]) == 6
     assert np.mean(point["H_of_folds"]) == pytest.approx(point["H_at_best_penalty"])
     assert choice.calibration is not None

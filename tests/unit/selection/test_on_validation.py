@@ -17,7 +17,7 @@ from sightunseen.selection.choice import Choice
 from sightunseen.selection.evaluation import evaluate
 from sightunseen.selection.left_out import choose_left_out
 from sightunseen.selection.on_validation import choose_adaptation_on_validation, choose_on_validation
-from sightunseen.training import Hook, Training, loop
+from sightunseen.training import Hook, Training, engines
 
 pytestmark = pytest.mark.slow
 
@@ -197,7 +197,7 @@ def test_classes_of_a_single_image_raise_an_error(small_world: ZeroShotDataset) 
 def test_stopping_points_do_not_depend_on_other_runs(
     n_folds: int, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "most_at_once", lambda _objective: 4)
+    monkeypatch.setattr(engines, "most_at_once", lambda _objective: 4)
     grid = {"n_steps": [300, 250, 120]}  # shorter runs end within a chunk of longer ones
     tried = choose(CVC(**SETTINGS), small_world, grid, n_folds).report["tried"]
     assert [[point["steps"] for point in entry["points"]] for entry in tried] == [[100, 200, 300], [100, 200, 250], [100, 120]]
