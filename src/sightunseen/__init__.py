@@ -11,7 +11,9 @@ from sightunseen.core.lazy import lazy_names
 if TYPE_CHECKING:
     from sightunseen.core.class_table import ClassTable
     from sightunseen.core.dataset import ZeroShotDataset
+    from sightunseen.core.warnings import SeenClassesOnlyWarning, UncalibratedWarning
     from sightunseen.data import open_data
+    from sightunseen.data.class_inputs import as_class_table
     from sightunseen.data.gbu import load_gbu
     from sightunseen.data.table_files import load_classes, load_features, load_tables
     from sightunseen.methods import load_model
@@ -26,8 +28,11 @@ _HOMES = {
     "ClassTable": "core.class_table",
     "Evaluation": "selection.evaluation",
     "Foresight": "methods.foresight.foresight",
+    "SeenClassesOnlyWarning": "core.warnings",
+    "UncalibratedWarning": "core.warnings",
     "ZeroShotDataset": "core.dataset",
     "ZeroShotSearchCV": "selection.search_cv",
+    "as_class_table": "data.class_inputs",
     "evaluate": "selection.evaluation",
     "load_classes": "data.table_files",
     "load_features": "data.table_files",
@@ -44,8 +49,11 @@ __all__ = [  # noqa: RUF022 - by name, the version last
     "ClassTable",
     "Evaluation",
     "Foresight",
+    "SeenClassesOnlyWarning",
+    "UncalibratedWarning",
     "ZeroShotDataset",
     "ZeroShotSearchCV",
+    "as_class_table",
     "evaluate",
     "load_classes",
     "load_features",

@@ -98,7 +98,7 @@ def world() -> ZeroShotDataset:
     return make_world(World(n_seen=40, n_unseen=5, n_attributes=12, n_features=32, images_per_class=12, private=0.0, noise=0.5))
 
 
-@pytest.fixture(scope="module", params=sorted(METHODS))
+@pytest.fixture(scope="module", params=sorted(QUICK))
 def method(request: pytest.FixtureRequest) -> ZeroShotClassifier:
     return QUICK[request.param]
 
@@ -120,13 +120,13 @@ def assert_same_scores(one: ZeroShotClassifier, other: ZeroShotClassifier, X: np
 
 def test_all_methods_are_registered_by_name_and_tested() -> None:
     assert {name: method.__name__ for name, method in METHODS.items()} == {name: name for name in METHODS}
-    assert set(QUICK) == set(METHODS)
+    assert set(QUICK) == set(METHODS) - {"CLIP"}  # needs features of a dual encoder: tests/unit/methods/test_clip.py
 
 
 # -- scikit-learn ------------------------------------------------------------------------------------------------------
 
 
-@parametrize_with_checks([QUICK[name] for name in sorted(METHODS)])
+@parametrize_with_checks([QUICK[name] for name in sorted(QUICK)])
 def test_scikit_learn_estimator_checks(estimator: ZeroShotClassifier, check: Any) -> None:
     check(estimator)
 
@@ -416,7 +416,7 @@ def test_added_class_has_the_scores_of_a_class_known_at_fit(
         pytest.param({"otter": np.full(12, -np.inf)}, "'otter'", id="infinite"),
         pytest.param({}, "empty", id="none"),
         pytest.param({"otter": np.zeros(12)}, "all zero", id="all zero"),
-        pytest.param({7: np.ones(12)}, "all numbers", id="a number among names"),
+        pytest.param({7: np.ones(12)}, "one type for both", id="a number among names"),
     ],
 )
 def test_invalid_added_class_does_not_change_the_model(
@@ -432,7 +432,7 @@ def test_adding_a_name_to_numeric_labels_is_an_error(method: ZeroShotClassifier,
     names, numbers = np.unique(world.labels, return_inverse=True)
     table = ClassTable(np.arange(len(names)), world.classes.vectors_of(names))
     model = clone(method).fit(world.train.X, numbers[world.train_rows], table)
-    with pytest.raises(DataError, match="all numbers"):
+    with pytest.raises(DataError, match="one type for both"):
         model.add_classes({"otter": np.ones(12)})
     np.testing.assert_array_equal(model.unseen_classes_, np.unique(numbers[world.test_unseen_rows]))
 
@@ -496,7 +496,7 @@ def test_gpu_model_loads_without_a_gpu(world: ZeroShotDataset, tmp_path: Path) -
 
 
 def test_model_of_an_unknown_method_is_an_error(fitted: ZeroShotClassifier, tmp_path: Path) -> None:
-    later = type("Later", (type(fitted),), {})
+    later = type("Later", (type(fitted),), {"__module__": "sightunseen.methods.later"})
     fitted.save(tmp_path / "model")
     with pytest.raises(ModelError, match="not Later"):
         later.load(tmp_path / "model")

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sightunseen.core.conversion import as_labels, as_matrix, as_text
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError
+from sightunseen.core.limits import DESCRIPTION_LENGTH
 
 Labels = NDArray[Any]
 Vectors = NDArray[np.float64]
@@ -28,6 +29,8 @@ class ClassTable:
     use : str, default=None
         Name of the semantics in use, the one that ``vectors`` and ``vectors_of`` return. ``text`` stands for
         ``text:ENCODER`` if there is only one of that kind. None: the first one.
+    texts : mapping of label to str, default=None
+        Descriptions that the vectors of a text encoder were made from, if they are known; those of other labels are left out.
 
     Attributes
     ----------
@@ -39,6 +42,8 @@ class ClassTable:
         Name of the semantics in use.
     names : dict of str to tuple of str
         The known attribute names, by the name of the semantics.
+    texts : dict of label to str
+        The known descriptions.
 
     Raises
     ------
@@ -59,6 +64,7 @@ class ClassTable:
         vectors: ArrayLike | Mapping[str, ArrayLike],
         attribute_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
         use: str | None = None,
+        texts: Mapping[Any, str] | None = None,
     ) -> None:
         self.labels: Labels = _checked_labels(labels)
         self.labels.flags.writeable = False
@@ -76,6 +82,8 @@ class ClassTable:
             kind: self._checked_names(kind, given) for kind, given in names.items() if given is not None
         }
         self._row: dict[Any, int] = {label: row for row, label in enumerate(self.labels.tolist())}
+        known = ((label, text) for label, text in (texts or {}).items() if label in self._row)
+        self.texts: dict[Any, str] = {label: as_text(text, "a description", DESCRIPTION_LENGTH) for label, text in known}
         if len(self._row) != len(self.labels):
             values, counts = np.unique(self.labels, return_counts=True)
             raise DataError(f"labels of a class table must be unique; repeated: {_some(values[counts > 1].tolist())}.")
@@ -97,7 +105,7 @@ class ClassTable:
         Raises
         ------
         DataError
-            If the mapping is empty or its vectors differ in length.
+            If it is neither, if the mapping is empty, or if its vectors differ in length.
 
         Examples
         --------
@@ -106,6 +114,11 @@ class ClassTable:
         """
         if isinstance(classes, ClassTable):
             return classes
+        if not isinstance(classes, Mapping):
+            raise DataError(
+                "a class table is made of labels and vectors, or of a mapping of label to vector; got "
+                f"{quoted(type(classes).__name__)}. For texts, DataFrames and arrays use sightunseen.as_class_table."
+            )
         if not classes:
             raise DataError("no classes given: the mapping of labels to vectors is empty.")
         sizes = {np.size(vector) for vector in classes.values()}
@@ -212,7 +225,7 @@ class ClassTable:
         DataError
             If the table has no such semantics.
         """
-        return ClassTable(self.labels, self.semantics, self.names, use=semantics)
+        return ClassTable(self.labels, self.semantics, self.names, use=semantics, texts=self.texts)
 
     def only(self, labels: ArrayLike) -> "ClassTable":
         """Return the table of some of the classes.
@@ -234,7 +247,7 @@ class ClassTable:
         """
         rows = self.rows_of(labels)
         chosen = {kind: _read_only(array[rows]) for kind, array in self.semantics.items()}
-        return ClassTable(self.labels[rows], chosen, self.names, use=self.use)
+        return ClassTable(self.labels[rows], chosen, self.names, use=self.use, texts=self.texts)
 
     def extended(self, other: "ClassTable") -> "ClassTable":
         """Return this table with further classes appended, in the semantics in use.
@@ -263,7 +276,7 @@ class ClassTable:
             )
         labels = self.labels.tolist() + other.labels.tolist()
         vectors = _read_only(np.concatenate([self.vectors, self._in_own_order(other)]))
-        return ClassTable(labels, {self.use: vectors}, self.attribute_names)
+        return ClassTable(labels, {self.use: vectors}, self.attribute_names, texts={**self.texts, **other.texts})
 
     def without(self, labels: ArrayLike) -> "ClassTable":
         """Return this table without some of its classes.

@@ -50,7 +50,7 @@ def read_class_file(path: str | Path) -> ClassDescriptions:
         return _of_json(_read_json(path), path)
     if path.suffix == ".npz":
         raise DataError(f"{path} holds arrays, not a table of classes. Give a .csv, .parquet or .json.")
-    return _of_columns(read_columns(path, long_texts=True), path)
+    return describe_columns(read_columns(path, long_texts=True), path)
 
 
 def _read_json(path: Path) -> Any:
@@ -78,7 +78,7 @@ def _of_json(content: Any, path: Path) -> ClassDescriptions:
     for name in names:
         columns[name] = np.empty(len(rows), dtype=object)
         columns[name][:] = [row.get(name) for row in rows]
-    return _of_columns(columns, path)
+    return describe_columns(columns, path)
 
 
 def _entry(entry: Any, path: Path) -> dict[str, Any]:
@@ -100,7 +100,26 @@ def _of_lists(content: dict[str, list[Any]], path: Path) -> ClassDescriptions:
     return ClassDescriptions(_labels(list(content), path), values=as_matrix(np.column_stack(values), f"{path}: class vectors"))
 
 
-def _of_columns(columns: Columns, path: Path) -> ClassDescriptions:
+def describe_columns(columns: Columns, path: Path | str) -> ClassDescriptions:
+    """Take names, attributes and descriptions of classes from the columns of a table.
+
+    Parameters
+    ----------
+    columns : dict of str to ndarray of shape (c,)
+        Columns by name, as in the files of :func:`read_class_file`; emptied.
+    path : Path or str
+        Where they come from, for error messages.
+
+    Returns
+    -------
+    ClassDescriptions
+        The classes.
+
+    Raises
+    ------
+    DataError
+        If there is no class, or if a column is neither numbers nor descriptions.
+    """
     found = next((name for name in LABEL_COLUMNS if name in columns), None)
     if found is None:
         raise DataError(f"{path} has no column 'class' with the labels; it has {few(columns)}.")
@@ -134,7 +153,7 @@ def _of_columns(columns: Columns, path: Path) -> ClassDescriptions:
     return ClassDescriptions(labels, names, values, texts_of_classes)
 
 
-def _labels(column: Any, path: Path, name: str = "class") -> tuple[str, ...]:
+def _labels(column: Any, path: Path | str, name: str = "class") -> tuple[str, ...]:
     if not len(column):
         raise DataError(f"{path} holds no class: it is empty below the header. Write one line per class.")
     if len(column) > CLASSES:
@@ -145,7 +164,7 @@ def _labels(column: Any, path: Path, name: str = "class") -> tuple[str, ...]:
     return tuple(as_labels(column, f"{path}: '{name}'").tolist())
 
 
-def _values(attributes: Columns, labels: tuple[str, ...], path: Path) -> NDArray[np.float64]:
+def _values(attributes: Columns, labels: tuple[str, ...], path: Path | str) -> NDArray[np.float64]:
     for name in attributes:
         as_text(name, f"{path}: the name of an attribute")  # raises if it is too long
     lengths = {len(column) for column in attributes.values()}
@@ -185,7 +204,7 @@ def _numbers(column: NDArray[Any]) -> NDArray[Any] | None:
         return None
 
 
-def _texts(column: NDArray[Any], name: str, path: Path) -> tuple[str | None, ...] | None:
+def _texts(column: NDArray[Any], name: str, path: Path | str) -> tuple[str | None, ...] | None:
     """The descriptions, with None for a blank one; None if all are blank."""
     values = column.tolist()
     invalid = [value for value in values if value is not None and not isinstance(value, str)]

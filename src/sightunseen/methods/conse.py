@@ -1,6 +1,6 @@
 """CONSE: zero-shot learning by convex combination of semantic embeddings (Norouzi et al., ICLR 2014)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.preprocessing import normalize
 from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_positive, check_whole
-from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.class_table import Labels
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
 from sightunseen.methods.shared.logistic_regression import softmax_regression
 
@@ -81,7 +81,7 @@ class CONSE(ArrayStateClassifier):
         self.semantic_norm = semantic_norm
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: Any = None) -> Self:
         """Fit the softmax regression p(k | x).
 
         Parameters
@@ -90,8 +90,9 @@ class CONSE(ArrayStateClassifier):
             Features of the training images.
         y : array-like of shape (n,)
             Labels of the training images; their classes are the seen classes.
-        classes : ClassTable or mapping of label to vector, default=None
-            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
+        classes : ClassTable, mapping of label to vector or text, DataFrame or array-like, default=None
+            Seen and unseen classes, in any form of :func:`~sightunseen.as_class_table`. None: one-hot vectors of the labels;
+            then no unseen class can be recognised.
 
         Returns
         -------
@@ -112,7 +113,7 @@ class CONSE(ArrayStateClassifier):
         shared: dict[str, Any],
         X: ArrayLike,
         y: ArrayLike,
-        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
+        classes: Any = None,
     ) -> Self:
         """Fit like :meth:`fit`, sharing the regression of each penalty; see :meth:`ZeroShotClassifier.fit_sharing`."""
         X, y = self._begin_fit(X, y, classes)

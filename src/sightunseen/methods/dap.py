@@ -1,6 +1,6 @@
 """DAP: direct attribute prediction, from attribute-based classification (Lampert, Nickisch & Harmeling, TPAMI 2014)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -71,7 +71,7 @@ class DAP(ArrayStateClassifier):
         self.feature_scaling = feature_scaling
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: Any = None) -> Self:
         """Fit one logistic regression per attribute.
 
         Parameters
@@ -80,8 +80,9 @@ class DAP(ArrayStateClassifier):
             Features of the training images.
         y : array-like of shape (n,)
             Labels of the training images; their classes are the seen classes.
-        classes : ClassTable or mapping of label to vector, default=None
-            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
+        classes : ClassTable, mapping of label to vector or text, DataFrame or array-like, default=None
+            Seen and unseen classes, in any form of :func:`~sightunseen.as_class_table`. None: one-hot vectors of the labels;
+            then no unseen class can be recognised.
 
         Returns
         -------

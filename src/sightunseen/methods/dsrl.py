@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_number, check_positive, check_whole
-from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SEED, SIZE
 from sightunseen.core.randomness import as_generator, derive_seed
 from sightunseen.methods.base.adaptable import AdaptableClassifier
@@ -125,7 +125,7 @@ class DSRL(ArrayStateClassifier, AdaptableClassifier):
         self.seen_penalty = seen_penalty
         self.seed = seed
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: Any = None) -> Self:
         """Factorise the labelled images.
 
         Parameters
@@ -134,8 +134,9 @@ class DSRL(ArrayStateClassifier, AdaptableClassifier):
             Features of the training images.
         y : array-like of shape (n,)
             Labels of the training images; their classes are the seen classes.
-        classes : ClassTable or mapping of label to vector, default=None
-            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
+        classes : ClassTable, mapping of label to vector or text, DataFrame or array-like, default=None
+            Seen and unseen classes, in any form of :func:`~sightunseen.as_class_table`. None: one-hot vectors of the labels;
+            then no unseen class can be recognised.
 
         Returns
         -------

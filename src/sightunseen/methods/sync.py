@@ -1,6 +1,6 @@
 """SYNC: synthesized classifiers for zero-shot learning (Changpinyo, Chao, Gong & Sha, CVPR 2016)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.special import logsumexp, softmax
 from sightunseen.core.array_checks import Expected, positive
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_positive
-from sightunseen.core.class_table import ClassTable, Labels, Vectors
+from sightunseen.core.class_table import Labels, Vectors
 from sightunseen.methods.base.sizes import mean_between
 from sightunseen.methods.base.span import Span
 from sightunseen.methods.shared.array_state import ArrayStateClassifier
@@ -96,7 +96,7 @@ class SYNC(ArrayStateClassifier):
         self.semantic_norm = semantic_norm
         self.seen_penalty = seen_penalty
 
-    def fit(self, X: ArrayLike, y: ArrayLike, classes: ClassTable | Mapping[Any, ArrayLike] | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, classes: Any = None) -> Self:
         """Fit the classifiers of the phantom classes.
 
         Parameters
@@ -105,8 +105,9 @@ class SYNC(ArrayStateClassifier):
             Features of the training images.
         y : array-like of shape (n,)
             Labels of the training images; their classes are the seen classes.
-        classes : ClassTable or mapping of label to vector, default=None
-            Vectors of the seen and unseen classes; None stands for one-hot vectors of the seen classes.
+        classes : ClassTable, mapping of label to vector or text, DataFrame or array-like, default=None
+            Seen and unseen classes, in any form of :func:`~sightunseen.as_class_table`. None: one-hot vectors of the labels;
+            then no unseen class can be recognised.
 
         Returns
         -------
@@ -127,7 +128,7 @@ class SYNC(ArrayStateClassifier):
         shared: dict[str, Any],
         X: ArrayLike,
         y: ArrayLike,
-        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
+        classes: Any = None,
     ) -> Self:
         """Fit like :meth:`fit`, sharing classifiers between widths; see :meth:`ZeroShotClassifier.fit_sharing`."""
         X, y = self._begin_fit(X, y, classes)

@@ -13,21 +13,22 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_number
-from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.class_table import Labels
 from sightunseen.core.documents import DocumentError, quoted
 from sightunseen.core.errors import DataError, MissingDependencyError, ModelError, SettingsError, SightUnseenError
+from sightunseen.core.frames import as_features, as_targets
 from sightunseen.core.linear import ClassifierMap, Linear
 from sightunseen.core.model_files import ModelFiles, read_model, write_model
 from sightunseen.core.records import RunRecord
 from sightunseen.methods.base.feature_scaling import CENTRED, ONE_VIEW, FeatureScaling
-from sightunseen.methods.base.scoring import CandidateScoring
-from sightunseen.methods.base.serialisation import as_files, take_files
+from sightunseen.methods.base.frame_output import FrameOutput
+from sightunseen.methods.base.serialisation import as_files, method_name, take_files
 
 # What numerical libraries raise for values that pass the checks of a model folder but that they cannot compute with.
 UNUSABLE = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
 
-class ZeroShotClassifier(CandidateScoring):
+class ZeroShotClassifier(FrameOutput):
     """Abstract base class of zero-shot classifiers.
 
     An estimator is fitted to images of seen classes and to a class table, and predicts among any classes of the table.
@@ -59,6 +60,7 @@ class ZeroShotClassifier(CandidateScoring):
     Notes
     -----
     The class attribute ``search_space`` maps hyperparameters to the values that are compared on validation classes by default.
+    ``semantics`` is the kind of class vectors that a method needs; None: any.
     ``feature_scalings`` are the values that ``feature_scaling`` may have. ``quick`` is whether a fit takes seconds, so that
     hyperparameters are compared on several class folds. ``version`` is increased whenever a change of the code changes
     predictions.
@@ -68,6 +70,7 @@ class ZeroShotClassifier(CandidateScoring):
     feature_scalings: ClassVar[tuple[str, ...]] = ONE_VIEW
     quick: ClassVar[bool] = True
     version: ClassVar[int] = 1
+    semantics: ClassVar[str | None] = None
 
     record_: RunRecord | None
 
@@ -99,6 +102,23 @@ class ZeroShotClassifier(CandidateScoring):
             check_choice("feature_scaling", self.feature_scaling, self.feature_scalings)
         if getattr(self, "semantic_norm", "sqrt") != "sqrt":
             check_number("semantic_norm ('sqrt', or a length)", self.semantic_norm, 0, optional=True)
+
+    @classmethod
+    def check_origin(cls, backbone: Mapping[str, Any] | None, semantics: str) -> None:
+        """Check that a method can compare features and class vectors of these origins; most methods learn to, from any.
+
+        Parameters
+        ----------
+        backbone : mapping or None
+            Description of the backbone of the features; None: unknown.
+        semantics : str
+            Name of the class vectors.
+
+        Raises
+        ------
+        DataError
+            If the method needs others.
+        """
 
     def check_restored_settings(self) -> None:
         """Validate the hyperparameters of a model that is loaded, perhaps on another machine than it was trained on."""
@@ -191,7 +211,7 @@ class ZeroShotClassifier(CandidateScoring):
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def fit_sharing(self, shared: dict[str, Any], X: ArrayLike, y: ArrayLike, classes: ClassTable | None = None) -> Self:
+    def fit_sharing(self, shared: dict[str, Any], X: ArrayLike, y: ArrayLike, classes: Any = None) -> Self:
         """Fit like :meth:`fit`, sharing statistics between models with different hyperparameters.
 
         Parameters
@@ -203,8 +223,8 @@ class ZeroShotClassifier(CandidateScoring):
             Features of the images.
         y : array-like of shape (n,)
             Labels of the images.
-        classes : ClassTable, default=None
-            Class vectors, as for ``fit``.
+        classes : ClassTable or other description of classes, default=None
+            Seen and unseen classes, as for ``fit``.
 
         Returns
         -------
@@ -259,12 +279,7 @@ class ZeroShotClassifier(CandidateScoring):
         """Return estimators, by title, whose joint embeddings are plotted next to that of this model, which is included."""
         return {type(self).__name__: self}
 
-    def _begin_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ClassTable | Mapping[Any, ArrayLike] | None,
-    ) -> tuple[Floats, Labels]:
+    def _begin_fit(self, X: ArrayLike, y: ArrayLike, classes: Any) -> tuple[Floats, Labels]:
         """Validate hyperparameters and input and store the class table; return scaled features (n, d) and labels (n,)."""
         self.check_settings()
         features, labels = self._checked(X, y, reset=True)
@@ -280,8 +295,9 @@ class ZeroShotClassifier(CandidateScoring):
 
     def _checked(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
         """Validate features (n, d) and, if given, labels by scikit-learn; convert features to single precision."""
+        targets = y if isinstance(y, str) else as_targets(y)  # "no_validation": no labels are expected
         try:
-            return validate_data(self, X, y, reset=reset, dtype=np.float32)
+            return validate_data(self, as_features(X), targets, reset=reset, dtype=np.float32)
         except ValueError as error:
             raise DataError(str(error)) from error
 
@@ -320,7 +336,7 @@ class ZeroShotClassifier(CandidateScoring):
             If the folder is missing, damaged, or contains a model of another method.
         """
         files = read_model(Path(path))
-        if files.method != cls.__name__:
+        if files.method != method_name(cls):
             raise ModelError(f"{path} contains a {files.method} model, not {cls.__name__}. Load it with {files.method}.load.")
         return cls.from_files(files, path)
 

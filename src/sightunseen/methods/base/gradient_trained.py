@@ -1,25 +1,32 @@
 """Base class of methods that are trained by gradient descent in the training loop."""
 
+from __future__ import annotations
+
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
 
 from sightunseen.core.array_checks import Expected
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice, check_whole
-from sightunseen.core.class_table import ClassTable, Labels
+from sightunseen.core.class_table import Labels
 from sightunseen.core.errors import SettingsError
+from sightunseen.core.lazy import LazyTorch
 from sightunseen.core.limits import SEED
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.base.classifier import ZeroShotClassifier
 from sightunseen.training import Hook, Objective, Optimisation, Run, Training, train
 from sightunseen.training.optimisation import MOMENTUM
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+else:
+    torch = LazyTorch()
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -76,7 +83,7 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
+        classes: Any = None,
         *,
         hooks: Sequence[Hook] = (),
         stage: str = "training",
@@ -90,8 +97,9 @@ class GradientTrainedClassifier(ZeroShotClassifier):
             Features of the images.
         y : array-like of shape (n,)
             Labels of the images.
-        classes : ClassTable or mapping of label to vector, default=None
-            Class vectors of seen and unseen classes. None: one-hot vectors of the labels.
+        classes : ClassTable, mapping of label to vector or text, DataFrame or array-like, default=None
+            Seen and unseen classes, in any form of :func:`~sightunseen.as_class_table`. None: one-hot vectors of the labels;
+            then no unseen class can be recognised.
         hooks : sequence of Hook, default=()
             Callbacks of the training loop.
         stage : str, default="training"
@@ -118,7 +126,7 @@ class GradientTrainedClassifier(ZeroShotClassifier):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        classes: ClassTable | Mapping[Any, ArrayLike] | None = None,
+        classes: Any = None,
         *,
         hooks: Sequence[Hook] = (),
         stage: str = "training",

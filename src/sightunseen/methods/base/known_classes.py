@@ -1,6 +1,5 @@
 """The classes of a model: seen classes, which have training images, and unseen classes, which have only a class vector."""
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ from sightunseen.core.calibration import NONE
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.linear import class_blocks
+from sightunseen.core.warnings import SeenClassesOnlyWarning, warn_once
 from sightunseen.semantics.class_vectors import AttributeScaling, scale_vectors
 
 WORDS = {"all": "classes_", "seen": "seen_classes_", "unseen": "unseen_classes_"}  # attributes by the name of the candidates
@@ -112,15 +112,15 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
         index = {label: k for k, label in enumerate(self.seen_classes_.tolist())}
         return np.array([index.get(label, -1) for label in np.asarray(labels).tolist()], dtype=np.int64)
 
-    def add_classes(self, classes: ClassTable | Mapping[Any, ArrayLike]) -> Self:
-        """Add unseen classes by their class vectors, without retraining.
+    def add_classes(self, classes: Any) -> Self:
+        """Add unseen classes by their class vectors or descriptions, without retraining.
 
         If the table that the model was fitted on marks missing attributes with -1, -1 in a new class is missing too.
 
         Parameters
         ----------
-        classes : ClassTable or mapping of label to vector
-            The new classes.
+        classes : ClassTable, mapping of label to vector or text, DataFrame or pair (labels, array)
+            The new classes; see :func:`~sightunseen.as_class_table`. Texts are encoded by the encoder of the model's classes.
 
         Returns
         -------
@@ -132,8 +132,10 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
         DataError
             If a class is already known, or a vector is not finite or has the wrong size.
         """
+        from sightunseen.data.class_inputs import as_new_classes
+
         check_is_fitted(self)
-        added = ClassTable.of(classes)
+        added = as_new_classes(classes, self.table_)
         _check_finite(added)
         self._know(self.attribute_scaling_.imputed_table(self.table_.extended(added)))
         return self
@@ -167,10 +169,19 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
         self._know(self.table_.without(wanted))
         return self
 
-    def _learn_classes(self, labels: Labels, classes: ClassTable | Mapping[Any, ArrayLike] | None) -> None:
+    def _learn_classes(self, labels: Labels, classes: Any) -> None:
         """Store the class table and the seen classes; without a table, use one-hot vectors of the training labels (n,)."""
+        from sightunseen.data.class_inputs import as_class_table
+
         seen = np.unique(labels)
-        table = ClassTable.one_hot(labels) if classes is None else ClassTable.of(classes)
+        if classes is None:
+            warn_once(
+                self,
+                f"classes were left out, so only the {len(seen)} classes of y can be recognised. To recognise unseen classes, "
+                "describe all of them: fit(X, y, classes) with {label: vector}, {label: text} or a DataFrame.",
+                SeenClassesOnlyWarning,
+            )
+        table = ClassTable.one_hot(seen) if classes is None else as_class_table(classes, seen)
         table.rows_of(seen)
         _check_finite(table)
         self._forget()

@@ -1,6 +1,6 @@
 """Capability of methods that are fitted to sums over the images: one pass over blocks, for data larger than memory."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sightunseen.core.arrays import Floats
 from sightunseen.core.class_table import ClassTable, Labels
 from sightunseen.core.errors import DataError
+from sightunseen.core.frames import as_array, as_targets
 from sightunseen.core.rows import Rows
 from sightunseen.methods.base.classifier import ZeroShotClassifier
 from sightunseen.methods.base.devices import device_for
@@ -20,8 +21,6 @@ from sightunseen.methods.base.moments import AllMoments, normalisations_of, scal
 from sightunseen.methods.base.passes import accumulated, accumulator
 from sightunseen.methods.base.scatter import Scatter
 from sightunseen.methods.base.span import Span
-
-Classes = ClassTable | Mapping[Any, ArrayLike] | None
 
 
 class OnePassClassifier(ZeroShotClassifier):
@@ -48,7 +47,7 @@ class OnePassClassifier(ZeroShotClassifier):
         """
         raise NotImplementedError
 
-    def fit(self, X: Any, y: ArrayLike | None = None, classes: Classes = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, classes: Any = None) -> Self:
         """Fit the model to images of seen classes, in one pass.
 
         Parameters
@@ -58,9 +57,9 @@ class OnePassClassifier(ZeroShotClassifier):
             column of labels; see :func:`~sightunseen.data.table_files.load_tables`.
         y : array-like of shape (n,), default=None
             Labels of the images, unless they come with ``X``.
-        classes : ClassTable, or mapping of label to vector, default=None
-            Class vectors of seen and unseen classes. None: one-hot vectors of the labels; for a path, the class table
-            beside it.
+        classes : ClassTable, mapping of label to vector or text, DataFrame or array-like, default=None
+            Seen and unseen classes, in any form of :func:`~sightunseen.as_class_table`. None: one-hot vectors of the labels,
+            so that no unseen class can be recognised; for a path, the class table beside it.
 
         Returns
         -------
@@ -76,7 +75,7 @@ class OnePassClassifier(ZeroShotClassifier):
         """
         return self.fit_sharing({}, X, y, classes)
 
-    def fit_sharing(self, shared: dict[str, Any], X: Any, y: ArrayLike | None = None, classes: Classes = None) -> Self:
+    def fit_sharing(self, shared: dict[str, Any], X: Any, y: ArrayLike | None = None, classes: Any = None) -> Self:
         """Fit like :meth:`fit`, sharing the moments of the images; see :meth:`ZeroShotClassifier.fit_sharing`."""
         self.check_settings()
         if isinstance(X, str | Path):
@@ -89,15 +88,15 @@ class OnePassClassifier(ZeroShotClassifier):
         moments = self._shared_moments(shared, features, labels, normalisations_of(self._feature_scaling))
         return self.fit_moments(moments, classes, shared)
 
-    def fit_moments(self, moments: AllMoments, classes: Classes = None, shared: dict[str, Any] | None = None) -> Self:
+    def fit_moments(self, moments: AllMoments, classes: Any = None, shared: dict[str, Any] | None = None) -> Self:
         """Fit the model to the moments of images of seen classes.
 
         Parameters
         ----------
         moments : mapping of str to Moments
             Moments by normalisation.
-        classes : ClassTable or mapping of label to vector, default=None
-            Class vectors, as for :meth:`fit`.
+        classes : ClassTable or other description of classes, default=None
+            Seen and unseen classes, as for :meth:`fit`.
         shared : dict, default=None
             Cache, as for :meth:`fit_sharing`.
 
@@ -131,8 +130,9 @@ class OnePassClassifier(ZeroShotClassifier):
             Features of further images.
         y : array-like of shape (n,)
             Their labels, of known or new seen classes.
-        classes : ClassTable, mapping of label to vector, or array-like of labels, default=None
-            Class vectors, as for :meth:`fit`; a list of labels stands for their one-hot vectors. None: those of the first call.
+        classes : ClassTable or other description of classes, or array-like of labels, default=None
+            Seen and unseen classes, as for :meth:`fit`; a list of labels stands for their one-hot vectors, as in scikit-learn.
+            None: those of the first call.
 
         Returns
         -------
@@ -149,10 +149,10 @@ class OnePassClassifier(ZeroShotClassifier):
         self.check_settings()
         before: tuple[AllMoments, Any] | None = self.__dict__.get("_accumulated")
         features, labels = self._checked(X, y, reset=before is None)
-        if classes is not None and not isinstance(classes, ClassTable | Mapping):
-            classes = ClassTable.one_hot(np.asarray(classes))
         if classes is None and before is not None:
             classes = before[1]
+        elif classes is not None:
+            classes = _described(classes, labels)
         origins = {} if before is None else {name: one.origin for name, one in before[0].items()}
         names = normalisations_of(self._feature_scaling) if before is None else tuple(before[0])
         device = device_for(self.device, features)
@@ -182,12 +182,12 @@ class OnePassClassifier(ZeroShotClassifier):
         self.scaling_, scatter = scaled_scatter(moments, self._feature_scaling)
         self._learn(scatter, Span.everything(self.n_features_in_), shared)
 
-    def _begin_learning(self, labels: Labels, classes: Classes) -> None:
+    def _begin_learning(self, labels: Labels, classes: Any) -> None:
         self.__dict__.pop("_accumulated", None)
         self._learn_classes(labels, classes)
         self.record_ = self.calibration_ = None
 
-    def _fit_few(self, shared: dict[str, Any], X: Floats, y: Labels, classes: Classes) -> Self:
+    def _fit_few(self, shared: dict[str, Any], X: Floats, y: Labels, classes: Any) -> Self:
         """Fit in coordinates of the span of fewer images than half the number of features."""
         self._begin_learning(y, classes)
         self.scaling_ = FeatureScaling.learned(self._feature_scaling, X)
@@ -205,10 +205,11 @@ class OnePassClassifier(ZeroShotClassifier):
         if not isinstance(X, Rows):
             features, labels = self._checked(X, y, reset=True)
         else:
-            features, labels = X, np.asarray(y)
+            features, labels = X, as_targets(y)
             self.n_features_in_ = X.shape[1]
-            if labels.shape != (len(X),) or not len(X):
-                raise DataError(f"{len(X)} images but labels of shape {labels.shape}; give one label per image.")
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a DataFrame
+            if np.shape(labels) != (len(X),) or not len(X):
+                raise DataError(f"{len(X)} images but labels of shape {np.shape(labels)}; give one label per image.")
         check_classification_targets(labels)
         return features, labels
 
@@ -217,7 +218,7 @@ class OnePassClassifier(ZeroShotClassifier):
         first = next(found, None)
         if first is None:
             raise DataError("the iterator has no blocks; expected at least one pair of features (k, d) and labels (k,).")
-        device = device_for(self.device, np.asarray(first[0]))
+        device = device_for(self.device, as_array(first[0], "features X"))
         with accumulator(normalisations_of(self._feature_scaling), self.squares_by_class, device) as sums:
             for k, (X, y) in enumerate(chain([first], found)):
                 features, labels = self._checked(X, y, reset=k == 0)
@@ -227,6 +228,15 @@ class OnePassClassifier(ZeroShotClassifier):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "scaling_")
+
+
+def _described(classes: Any, labels: Labels) -> ClassTable:
+    """Class table of a description of classes, or one-hot vectors of a list of labels."""
+    from sightunseen.data.class_inputs import as_class_table
+
+    if isinstance(classes, list | np.ndarray) and np.ndim(classes) == 1:
+        return ClassTable.one_hot(classes)
+    return as_class_table(classes, labels)
 
 
 def _opened(path: Path, classes: Any) -> tuple[Any, Labels, Any]:

@@ -13,7 +13,9 @@ from sightunseen.core.blocks import row_blocks
 from sightunseen.core.calibration import Calibration, probabilities
 from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import Labels
+from sightunseen.core.frames import as_features, as_targets
 from sightunseen.core.metrics import per_class_accuracy
+from sightunseen.core.warnings import UncalibratedWarning, warn_once
 from sightunseen.methods.base.feature_scaling import FeatureScaling
 from sightunseen.methods.base.known_classes import KnownClasses
 from sightunseen.methods.base.top_classes import ClassRanking
@@ -179,6 +181,9 @@ class CandidateScoring(ClassifierMixin, KnownClasses):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Floats:
         """Compute class probabilities: the softmax of the scores divided by the temperature (Eq. 2).
 
+        If the model is not calibrated, the temperature is 1 and the probabilities say little about how often a prediction is
+        right; ``UncalibratedWarning`` says so. :class:`~sightunseen.ZeroShotSearchCV` calibrates the model that it fits.
+
         Parameters
         ----------
         X : array-like of shape (n, d)
@@ -192,6 +197,13 @@ class CandidateScoring(ClassifierMixin, KnownClasses):  # type: ignore[misc]
             Probabilities; every row sums to one.
         """
         labels = self.candidates(candidates)
+        if self.calibration_ is None:
+            warn_once(
+                self,
+                f"the probabilities of this {type(self).__name__} are not calibrated: they are a softmax of its scores. "
+                "Calibrate it by ZeroShotSearchCV(model).fit(X, y, classes), or silence sightunseen.UncalibratedWarning.",
+                UncalibratedWarning,
+            )
         return np.concatenate([probabilities(scores, self.temperature_) for scores in self._score_blocks(X, labels)])
 
     def is_none(self, scores: Floats, labels: Labels) -> NDArray[np.bool_]:
@@ -237,16 +249,16 @@ class CandidateScoring(ClassifierMixin, KnownClasses):  # type: ignore[misc]
         float
             Accuracy between 0 and 1.
         """
-        return per_class_accuracy(y, self.predict(X, candidates))
+        return per_class_accuracy(as_targets(y), self.predict(X, candidates))
 
     def _score_blocks(self, X: Any, labels: Labels, scorer: Callable[[Floats], Floats] | None = None) -> Iterator[Floats]:
         penalty = self.seen_penalty * self.is_seen(labels).astype(np.float32)
         scorer = self._scorer(labels) if scorer is None else scorer
-        for block in row_blocks(X):
+        for block in row_blocks(as_features(X)):
             yield scorer(self._features(block)) - penalty
 
     def _best(self, X: Any, labels: Labels, k: int) -> tuple[NDArray[np.intp], Floats]:
         """Indices (n, k) of the best candidates, and their scores (n, k)."""
-        blocks = ((block, None) for block in row_blocks(X))
+        blocks = ((block, None) for block in row_blocks(as_features(X)))
         found = [best for _, _, best in ClassRanking(self, labels).over(blocks, k)]
         return np.concatenate([best.columns for best in found]), np.concatenate([best.scores for best in found])

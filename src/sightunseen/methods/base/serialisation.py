@@ -12,8 +12,9 @@ from sightunseen.core.calibration import Calibration
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.documents import STRICT, quoted, validated
 from sightunseen.core.errors import ModelError
-from sightunseen.core.limits import CLASSES, FEATURES, LABEL_LENGTH, LARGEST
+from sightunseen.core.limits import CLASSES, FEATURES, LABEL_LENGTH, LARGEST, MODEL_TEXT_LENGTH
 from sightunseen.core.model_files import ModelFiles
+from sightunseen.core.plugins import import_path
 from sightunseen.core.records import RunRecord
 from sightunseen.methods.base.feature_scaling import FeatureScaling, scaling_arrays
 from sightunseen.semantics.class_vectors import AttributeScaling
@@ -34,7 +35,7 @@ Labels = Annotated[list[Name] | list[bool] | list[Whole] | list[Real], MinLen(1)
 
 @dataclass(frozen=True)
 class Content:
-    """Schema of the content of ``model.json``; folders written by earlier releases lack the last three entries.
+    """Schema of the content of ``model.json``; folders written by earlier releases lack the last four entries.
 
     Parameters
     ----------
@@ -56,6 +57,8 @@ class Content:
         Hyperparameters of ``adapt``.
     feature_names : list of str or None, default=None
         Names of the features.
+    texts : list of str or None, default=None
+        Descriptions of the classes, in the order of the labels, with an empty text for an unknown one.
     """
 
     __pydantic_config__ = SCHEMA
@@ -69,6 +72,23 @@ class Content:
     calibration: Calibration | None = None
     adaptation: Settings | None = None
     feature_names: list[Name] | None = None
+    texts: Annotated[list[str], MaxLen(CLASSES)] | None = None
+
+
+def method_name(kind: type) -> str:
+    """Name a method in ``model.json``: the class of this package, or the import path of a plug-in.
+
+    Parameters
+    ----------
+    kind : type
+        Estimator class.
+
+    Returns
+    -------
+    str
+        The name.
+    """
+    return kind.__name__ if kind.__module__.startswith("sightunseen.") else import_path(kind)
 
 
 def as_files(model: "ZeroShotClassifier", record: RunRecord | None) -> ModelFiles:
@@ -96,10 +116,11 @@ def as_files(model: "ZeroShotClassifier", record: RunRecord | None) -> ModelFile
         "calibration": None if model.calibration_ is None else asdict(model.calibration_),
         "adaptation": _plain_mapping(getattr(model, "adaptation_", None)),
         "feature_names": getattr(model, "feature_names_in_", np.array([])).tolist() or None,
+        "texts": _stored_texts(model.table_),
     }
     scalings = {**model.scaling_.arrays(), **model.attribute_scaling_.arrays()}
     arrays = {**model._arrays(), **scalings, "class_vectors": model.table_.vectors}
-    return ModelFiles(type(model).__name__, content, arrays, record)
+    return ModelFiles(method_name(type(model)), content, arrays, record)
 
 
 def take_files(model: "ZeroShotClassifier", files: ModelFiles) -> None:
@@ -129,7 +150,9 @@ def take_files(model: "ZeroShotClassifier", files: ModelFiles) -> None:
     if not np.array_equal(np.unique(model.seen_classes_), model.seen_classes_):
         raise ModelError("the seen classes are not sorted, or one is repeated")
     model.attribute_scaling_ = AttributeScaling.of_arrays(files.arrays)
-    table = ClassTable(content.labels, {content.semantics: files.arrays["class_vectors"]}, content.attribute_names)
+    texts = {label: text for label, text in zip(content.labels, content.texts or (), strict=False) if text}
+    vectors = {content.semantics: files.arrays["class_vectors"]}
+    table = ClassTable(content.labels, vectors, content.attribute_names, texts=texts)
     table.rows_of(model.seen_classes_)
     model._know(table)
     model.n_features_in_ = content.n_features
@@ -146,6 +169,14 @@ def take_files(model: "ZeroShotClassifier", files: ModelFiles) -> None:
     if content.adaptation is not None:
         model.adaptation_ = content.adaptation
     _check_scores(model)
+
+
+def _stored_texts(table: ClassTable) -> list[str] | None:
+    """Descriptions in the order of the labels; None if the class vectors are not made of them, or if they are too long."""
+    if not table.texts or table.use.partition(":")[0] not in ("text", "names", "both"):
+        return None
+    texts = [table.texts.get(label, "") for label in table.labels.tolist()]
+    return texts if sum(map(len, texts)) <= MODEL_TEXT_LENGTH else None
 
 
 def _check_settings(model: "ZeroShotClassifier", settings: Mapping[str, Any]) -> None:

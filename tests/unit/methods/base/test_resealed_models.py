@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import ModelError
 from sightunseen.core.model_files import ModelFiles, write_model
@@ -35,7 +36,10 @@ def fitted(name: str, data: ZeroShotDataset) -> ZeroShotClassifier:
     method = METHODS[name]
     known = method._get_param_names()
     model = method(**{key: value for key, value in SMALL.items() if key in known})
-    return model.fit(data.train.X, data.train.y, data.classes)
+    classes = data.classes
+    if name == "CLIP":  # embeddings of images and texts have one size
+        classes = ClassTable(classes.labels, np.resize(classes.vectors, (len(classes.labels), data.train.X.shape[1])))
+    return model.fit(data.train.X, data.train.y, classes)
 
 
 @pytest.fixture(scope="module", params=list(METHODS))
