@@ -91,8 +91,9 @@ def test_invalid_arguments_are_an_error_before_any_job(run: Run, desk: Path, opt
 
 @pytest.mark.parametrize("out", ["data/classes.csv", "data/classes.csv/ablation", "data"])
 def test_output_that_cannot_be_written_is_an_error_before_data_are_opened(run: Run, desk: Path, out: str) -> None:
+    Path("nothing").mkdir()
     before = sorted(desk.rglob("*"))
-    code, _, err = run(f"ablate nowhere --out {out}")
+    code, _, err = run(f"ablate nothing --out {out}")
     assert code == 2, err
     assert "classes.csv is a file" in err or "data is not a results folder" in err
     assert sorted(desk.rglob("*")) == before

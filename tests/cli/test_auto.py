@@ -29,7 +29,7 @@ def row_of(out: str, name: str) -> list[str]:
 def test_methods_are_compared_and_one_is_trained(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in QUICK:
         monkeypatch.setattr(METHODS[CARDS[name].estimator], "search_space", {})
-    code, out, err = run("train data --method auto --out chosen")
+    code, out, err = run("train data --method auto --verbose --out chosen")
     assert code == 0, err
     assert f"comparing {', '.join(QUICK)} on class folds" in err
     comparison = record("chosen")["selection"]["methods"]

@@ -635,9 +635,7 @@ def test_debug_raises_the_error(run: Run, desk: Path) -> None:
 
 @pytest.mark.parametrize("line", ["--debug inspect nowhere", "inspect nowhere --debug"])
 def test_debug_shows_the_traceback(desk: Path, line: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "sightunseen.cli", *line.split()], capture_output=True, text=True, check=False
-    )
+    ended = subprocess.run([sys.executable, "-m", "sightunseen", *line.split()], capture_output=True, text=True, check=False)
     assert "Traceback (most recent call last)" in ended.stderr
     assert "nowhere" in ended.stderr
 

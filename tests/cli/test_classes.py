@@ -149,7 +149,7 @@ def test_adding_a_class_does_not_change_other_scores(run: Run, desk: Path, small
         ("--name okapi --attribute '{first}=1' --attribute '{first}=2'", "given twice"),
         ("--attribute '{first}=1'", "needs a name"),
         ("--name okapi --description ' '", "--description is empty"),
-        ("--attributes nowhere.csv", "there is no file nowhere.csv"),
+        ("--attributes nowhere.csv", "there is no file or folder nowhere.csv"),
         ("--attributes data/classes.csv", "already stand"),
         ("--attributes data/classes.csv --description x", "Leave --description and --attribute out"),
         ("--name okapi --attribute '{first}=1' --out data", "data exists"),

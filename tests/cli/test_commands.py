@@ -177,19 +177,35 @@ def tried_settings(folder: str) -> dict[tuple[Any, ...], float]:
     return {tuple(e["settings"].values()): max(point["H_at_best_penalty"] for point in e["points"]) for e in entries}
 
 
-def test_selected_hyperparameters_are_one_sentence_and_the_search_a_table_with_verbose(run: Run, desk: Path) -> None:
+def test_selected_hyperparameters_are_one_line_and_the_search_a_table_with_verbose(run: Run, desk: Path) -> None:
     out = succeed(run, "train data --out short --search noise=0.01,10 --folds 2")
     (size,) = {fold["validation_classes"] for fold in record("short")["selection"]["folds"]}
-    expected = rf"^Chosen on 2 class folds of {size} validation classes: noise \S+, seen penalty \S+\.$"
-    assert re.search(expected, out, re.MULTILINE)
+    assert re.search(r"^Chosen: noise \S+, seen penalty \S+ \(more with --verbose\)\.$", out, re.MULTILINE)
     assert "Tried" not in out
+    assert "alibrated" not in out
     assert "T1: per-class top-1 accuracy among unseen classes; U: " in out
     long = succeed(run, "train data --out long --search noise=0.01,10 --folds 2 --verbose")
+    expected = rf"^Chosen on 2 class folds of {size} validation classes: noise \S+, seen penalty \S+\.$"
+    assert re.search(expected, long, re.MULTILINE)
     table = long.partition("Tried on validation classes:")[2].partition("Chosen on ")[0]
     rows = [line.split() for line in table.splitlines() if line.split()[:1] == ["noise"]]
     assert {row[1] for row in rows} == {"0.01", "10"}
     assert [float(row[-2]) for row in rows] == sorted((float(row[-2]) for row in rows), reverse=True)
     assert "Tried on validation classes:" in succeed(run, "adapt short data --out adapted --verbose")
+
+
+def test_verdict_comes_first_after_train_and_adapt_and_is_in_the_record(run: Run, desk: Path) -> None:
+    trained = succeed(run, "train data --out new --folds 1")
+    found = record("new")
+    assert found["verdict"]
+    assert trained.splitlines()[: len(found["verdict"])] == found["verdict"]
+    assert re.match(r"\d+ of \d+ images of unseen classes right \(\d+%, 95% interval [\d.]+-[\d.]+; guessing: 25%\)", trained)
+    right = trained.split()[0]
+    adapted = succeed(run, "adapt new data --out adapted --folds 2")
+    assert adapted.splitlines()[: len(record("adapted")["verdict"])] == record("adapted")["verdict"]
+    assert f"was {right} before adapting)." in adapted.splitlines()[0]
+    shown = next(line.split() for line in trained.splitlines() if line.split()[:2] == ["95%", "interval"])
+    assert shown[2:] == [*("{:.1f}-{:.1f}".format(*found["intervals"][name]) for name in NUMBERS[:4]), "-"]
 
 
 def test_number_of_folds(run: Run, desk: Path) -> None:
@@ -249,11 +265,13 @@ def test_suggested_next_command_works(run: Run, desk: Path, data: str, out: str)
 def test_evaluate_prints_the_same_numbers_as_json_and_table(run: Run, desk: Path) -> None:
     found = json.loads(succeed(run, "evaluate model data --json"))
     table = succeed(run, "evaluate model data")
-    assert {*NUMBERS, "ECE", "protocol"} == set(found)
+    assert {*NUMBERS, "ECE", "protocol", "intervals", "verdict"} == set(found)
+    assert all(low <= found[name] <= high for name, (low, high) in found["intervals"].items() if name in found)
+    assert table.splitlines()[: len(found["verdict"])] == found["verdict"]
     printed = re.search(r"^ECE ([\d.]+)", table, re.MULTILINE)
     assert printed is not None
     assert float(printed[1]) == pytest.approx(found["ECE"], abs=0.051)
-    assert "Calibrated on validation classes: temperature" in table
+    assert "Calibrated on validation classes: temperature" in succeed(run, "evaluate model data --verbose")
     rows = [line.split() for line in table.splitlines() if re.fullmatch(r"(\s+[\d.]+){5}\s*", line)]
     assert [float(word) for word in rows[0]] == [pytest.approx(found[name], abs=0.051) for name in NUMBERS]
 
@@ -433,11 +451,11 @@ def test_rejected_image_is_none_of_these_unless_never_none(run: Run, desk: Path,
 
 
 def test_without_selection_the_model_is_not_calibrated(run: Run, desk: Path) -> None:
-    out = succeed(run, "train data --out new --select none")
+    out = succeed(run, "train data --out new --select none --verbose")
     assert "alibrated" not in out
     succeed(run, "predict new data/features.npz --out found.json")
     assert "none of these" not in {row["class"] for row in predictions("found.json")}
-    assert "Calibrated on validation classes" in succeed(run, "train data --out other")
+    assert "Calibrated on validation classes" in succeed(run, "train data --out other --verbose")
 
 
 def test_predictions_have_the_names_of_the_images(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:

@@ -18,7 +18,7 @@ WRITERS = 16
 
 def command(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "sightunseen.cli", *words],
+        [sys.executable, "-m", "sightunseen", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -72,7 +72,7 @@ def test_second_run_uses_the_cache(table: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("embed nowhere --out x.parquet", "there is no such file or folder"),
+        ("embed nowhere --out x.parquet", "there is no file or folder nowhere"),
         ("embed photos --out x.txt", "must end in .parquet or .npz"),
         ("embed photos --out x.parquet --backbone resnet", "there is no backbone 'resnet'; there are efficientnet_lite0"),
         ("embed photos/seen/cat/zz.jpg --out x.parquet --backbone onnx:mean.onnx", "none of the photos could be used"),
@@ -94,7 +94,7 @@ def test_ctrl_c_keeps_finished_batches(table: Path) -> None:
     rng = np.random.default_rng(0)
     for k in range(400):
         Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(table / "photos/unseen/okapi" / f"{k:03}.png")
-    command = [sys.executable, "-m", "sightunseen.cli", "embed", "photos", "--out", "x.parquet", "--batch", "4"]
+    command = [sys.executable, "-m", "sightunseen", "embed", "photos", "--out", "x.parquet", "--batch", "4"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
         deadline = time.monotonic() + 60

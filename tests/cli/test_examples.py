@@ -111,7 +111,7 @@ def test_photos_of_a_known_class_accumulate(run: Run, here: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("--name cyan --photos nowhere", "there is no such file or folder"),
+        ("--name cyan --photos nowhere", "there is no file or folder nowhere"),
         ("--name cyan --photos empty", "empty holds no photos"),
         ("--name cyan --photos broken", "none of the 1 photos could be read"),
         ("--name cyan --photos photos/seen", "photos/seen has photos of 4 classes ('blue', 'green')"),
@@ -161,7 +161,7 @@ def test_classes_that_are_numbers(run: Run, tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("model", "line", "message"),
     [
-        ("model", "--photos photos", "trained on features of an unknown backbone. Give --features FILE"),
+        ("model", "--photos data", "trained on features of an unknown backbone. Give --features FILE"),
         ("model", "--features narrow.npy", "narrow.npy has 3 features per image; the model expects 24"),
         ("model", "--features nan.npy", "NaN"),
         ("model", "--features nowhere.npy", "nowhere.npy"),

@@ -35,7 +35,7 @@ def files(folder: str) -> dict[str, bytes]:
 
 def interrupt_after(stages: int, line: str) -> tuple[int, str]:
     """Run a command in a process and send Ctrl-C after a number of stages; returns exit code and stderr."""
-    command = [sys.executable, "-m", "sightunseen.cli", *shlex.split(line)]
+    command = [sys.executable, "-m", "sightunseen", *shlex.split(line)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment) as process:
         deadline = time.monotonic() + 60

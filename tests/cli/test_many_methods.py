@@ -165,7 +165,7 @@ def test_failed_job_gives_exit_code_1(run: Run, desk: Path) -> None:
         ("benchmark run no-plan.toml --out results", "there is no plan"),
         ("benchmark run two-cores --out results", "--data"),
         ("benchmark run plan.toml --out data", "left unchanged"),
-        ("benchmark show results", "no results"),
+        ("benchmark show results", "no file or folder results"),
         ("benchmark show data", "no results"),
     ],
 )

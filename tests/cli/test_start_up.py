@@ -22,7 +22,7 @@ HEAVY = {
     "fastapi",
     "uvicorn",
 }
-CLI = ("-m", "sightunseen.cli")
+CLI = ("-m", "sightunseen")
 COMMANDS = (
     "inspect",
     "embed",
@@ -88,6 +88,6 @@ def test_closed_pipe_is_not_an_error(desk: Path, line: str) -> None:
 
 
 def test_head_of_the_output_prints_no_traceback(desk: Path) -> None:
-    piped = f"{sys.executable} -m sightunseen.cli inspect benchmark | head -1"
+    piped = f"{sys.executable} -m sightunseen inspect benchmark | head -1"
     ended = subprocess.run(piped, shell=True, capture_output=True, text=True, check=True)
     assert (ended.stdout.strip(), ended.stderr) == ("benchmark", "")

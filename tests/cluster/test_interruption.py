@@ -34,7 +34,7 @@ def test_ctrl_c_ends_all_processes_and_keeps_finished_batches(desk: Path) -> Non
     (desk / "photos").mkdir()
     for k in range(1500):
         Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(desk / "photos" / f"{k:04}.png")
-    command = [sys.executable, "-m", "sightunseen.cli", "embed", "photos", "--out", "x.parquet", "--batch", "4"]
+    command = [sys.executable, "-m", "sightunseen", "embed", "photos", "--out", "x.parquet", "--batch", "4"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(

@@ -6,6 +6,7 @@ import traceback
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sightunseen.benchmark.store import DONE, FAILED, Outcome, job_id
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SightUnseenError
 from sightunseen.core.limits import MESSAGE_LENGTH
-from sightunseen.methods.catalogue import CARDS
+from sightunseen.methods.catalogue import card_of
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def shown(job: Job) -> dict[str, Any]:
         "backbone": job.data.backbone,
         "method": job.method.name,
         "label": job.method.shown,
-        "setting": CARDS[job.method.name].setting,
+        "setting": card_of(job.method.name).setting,
         "selection": job.selection,
         "seed": job.seed,
         **({} if job.draw is None else {"draw": job.draw.as_dict()}),
@@ -140,8 +141,10 @@ def use_threads(threads: int) -> None:
     threads : int
         Number of threads.
     """
-    import torch
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(threads)
-    torch.set_num_threads(threads)
+    if find_spec("torch") is not None:
+        import torch
+
+        torch.set_num_threads(threads)

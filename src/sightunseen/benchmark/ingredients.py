@@ -7,8 +7,9 @@ from typing import Any
 
 from sightunseen.benchmark.paper_ablation import check_ablation
 from sightunseen.benchmark.plan import DataEntry, MethodEntry, Plan
-from sightunseen.benchmark.result_tables import Row, Table, definitions, row_of, seeds_together
+from sightunseen.benchmark.result_tables import Row, Table, row_of, seeds_together
 from sightunseen.benchmark.store import DONE, Outcome
+from sightunseen.core.metrics import ACCURACIES, definitions
 from sightunseen.methods.catalogue import CARDS
 
 WHOLE, ADAPTED = "Foresight", "Foresight-tran"
@@ -213,7 +214,7 @@ def _table(title: str, rows: Sequence[Row], note: str) -> Table:
         note,
         "Percent, mean ± standard deviation over seeds. val.: on the validation classes that hyperparameters are selected on; "
         "test: on the test images, evaluated once; plain: H on test images without seen penalty; s: seconds per job.",
-        definitions(("T1", "U", "S", "H")),
+        definitions(ACCURACIES),
     ]
     remarks = [remark for row in rows for remark in row.remarks]
     return Table(title, ["variant", *NUMBERS.values(), "seeds", "s"], lines, [*notes, *remarks])

@@ -1,6 +1,7 @@
 """Jobs of a plan as runs of the pipeline: train and, for transductive methods, adapt."""
 
 import json
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -11,9 +12,11 @@ from sightunseen.benchmark.draws import Draw, draw_split
 from sightunseen.benchmark.plan import DataEntry, Job
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.core.files import sha256_of
 from sightunseen.core.records import RunRecord
-from sightunseen.methods import METHODS
-from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE
+from sightunseen.methods import AdaptableClassifier, method_class
+from sightunseen.methods.base.serialisation import method_name
+from sightunseen.methods.catalogue import INDUCTIVE, TRANSDUCTIVE, card_of
 from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification, adapt, open_for_training, train
 from sightunseen.pipeline.data import Opened
 from sightunseen.selection.choice import Choice
@@ -91,13 +94,13 @@ def specifications_of(job: Job) -> tuple[TrainingSpecification, AdaptationSpecif
     SettingsError
         If the method does not have a hyperparameter or does not allow its value.
     """
-    entry, card = job.method, CARDS[job.method.name]
+    entry, card = job.method, card_of(job.method.name)
     how: dict[str, Any] = {
         "select": "none" if job.selection == "none" else "validation",
         "protocol": "paper" if job.selection == "oracle" else "honest",
         "folds": job.folds,
     }
-    method = METHODS[card.estimator]
+    method = method_class(card.estimator)
     training = TrainingSpecification(method=method, parameters=entry.settings, search=entry.search, seed=job.seed, **how)
     if card.setting == INDUCTIVE:
         if entry.adaptation or entry.adaptation_search:
@@ -105,6 +108,10 @@ def specifications_of(job: Job) -> tuple[TrainingSpecification, AdaptationSpecif
                 f"{entry.name} is inductive and takes no adaptation. Remove it, or name the transductive method."
             )
         return training, None
+    if not issubclass(method, AdaptableClassifier):
+        raise SettingsError(
+            f"{entry.name} has no transductive form: its class is not an AdaptableClassifier. Name the method without -tran."
+        )
     parameters = {**card.adaptation, **entry.adaptation}
     adaptation = AdaptationSpecification(parameters=parameters, search=entry.adaptation_search, **how)
     adaptation.check(training.estimators()[0])
@@ -122,15 +129,15 @@ def identity_of(job: Job) -> dict[str, Any]:
     Returns
     -------
     dict
-        Fingerprints of the data, method with version and hyperparameters, search space, selection, seed and, for a random
-        class split, the draw, as JSON data.
+        Fingerprints of the data, method with version and hyperparameters (of a plug-in also its code), search space, selection,
+        seed and, for a random class split, the draw, as JSON data.
     """
     training, adaptation = specifications_of(job)
-    data, card = opened(job.data).data, CARDS[job.method.name]
+    data, card = opened(job.data).data, card_of(job.method.name)
     model = training.estimators()[0]
     identity = {
         "data": {"fingerprints": sorted(data.sources.values()), "semantics": data.classes.use},
-        "method": {"name": card.estimator, "version": model.version, "settings": model.get_params()},
+        "method": {**_code_of(type(model)), "version": model.version, "settings": model.get_params()},
         "setting": card.setting,
         "search": training.grid,
         "adaptation": None if adaptation is None else {**adaptation.parameters, "search": adaptation.grid(type(model))},
@@ -140,6 +147,13 @@ def identity_of(job: Job) -> dict[str, Any]:
     }
     found: dict[str, Any] = json.loads(json.dumps(identity))  # equal to what is read back from a file
     return found
+
+
+def _code_of(method: type) -> dict[str, str]:
+    """Name of a method and, of a plug-in, the hash of its module: plug-ins change without a new version number."""
+    name = method_name(method)
+    file = sys.modules[method.__module__].__file__
+    return {"name": name} if name == method.__name__ or file is None else {"name": name, "module": sha256_of(Path(file))}
 
 
 def base_identity_of(identity: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -7,10 +7,11 @@ from itertools import product
 from typing import Any
 
 from sightunseen.benchmark.plan import DataEntry, MethodEntry, Plan
-from sightunseen.benchmark.published import NUMBERS, published_row
-from sightunseen.benchmark.result_tables import PENALTY_NOTE, Row, Table, definitions, row_of, seeds_together
+from sightunseen.benchmark.published import published_row
+from sightunseen.benchmark.result_tables import PENALTY_NOTE, Row, Table, row_of, seeds_together
 from sightunseen.benchmark.store import Outcome
 from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.core.metrics import ACCURACIES, definitions
 from sightunseen.methods.catalogue import INDUCTIVE
 
 VISUAL = "A→V"
@@ -301,18 +302,18 @@ def _label_by_size(size: int, n_seen: int | None) -> str:
 
 def _table_2(ablation: Ablation) -> Table:
     ordered = ablation.by_cell()
-    factors, paper = ["space", "score", "episodes", "last layer"], [f"{name} {OF_THE_PAPER}" for name in NUMBERS]
-    columns = [*factors, *NUMBERS, "H plain", *paper, "seeds"]
+    factors, paper = ["space", "score", "episodes", "last layer"], [f"{name} {OF_THE_PAPER}" for name in ACCURACIES]
+    columns = [*factors, *ACCURACIES, "H plain", *paper, "seeds"]
     lines = []
     for variant, row in ordered:
-        measured = [row.shown(name) for name in (*NUMBERS, "H_plain")]
+        measured = [row.shown(name) for name in (*ACCURACIES, "H_plain")]
         named = [variant.space, variant.score, "yes" if variant.episodic else "no", variant.last]
-        lines.append([*named, *measured, *(_of_the_paper(variant.papers, name) for name in NUMBERS), str(row.seeds)])
+        lines.append([*named, *measured, *(_of_the_paper(variant.papers, name) for name in ACCURACIES), str(row.seeds)])
     notes = [
         "Percent, mean ± standard deviation over seeds. V→A: images are mapped to the space of class vectors; V→I←A: images "
         "and classes are mapped to an intermediate space; A→V: classes are mapped to the space of visual features. The last "
         "row is the unchanged CVC, with a ReLU after its last layer if features are never negative.",
-        definitions(NUMBERS),
+        definitions(ACCURACIES),
         PENALTY_NOTE,
     ]
     remarks = [remark for _, row in ordered for remark in row.remarks]
@@ -328,7 +329,7 @@ def _table_5(ablation: Ablation) -> Table:
         lines.append([shown, row.shown("T1"), row.shown("H"), paper, str(row.seeds)])
         remarks += row.remarks
     columns = ["classes per episode", "T1", "H", f"T1 {OF_THE_PAPER}", "seeds"]
-    notes = ["Percent, mean ± standard deviation over seeds; A→V, cosine, episodes.", definitions(NUMBERS), PAPERS_NOTE]
+    notes = ["Percent, mean ± standard deviation over seeds; A→V, cosine, episodes.", definitions(ACCURACIES), PAPERS_NOTE]
     return Table(f"{ablation.name}: classes per episode (the paper's Table 5)", columns, lines, [*notes, *remarks])
 
 

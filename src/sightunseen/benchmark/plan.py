@@ -4,103 +4,27 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from sightunseen.benchmark.draws import Draw
+from sightunseen.benchmark.entries import DataEntry as DataEntry
+from sightunseen.benchmark.entries import MethodEntry as MethodEntry
 from sightunseen.core.checks import check_choice, check_whole
 from sightunseen.core.documents import STRICT, DocumentError, parse_document, quoted, validated
 from sightunseen.core.errors import SettingsError
-from sightunseen.core.limits import FOLDS, JOBS, LABEL_LENGTH, PLAN_BYTES, PLAN_DOTS, SEEDS
-from sightunseen.data.source import DataSource
+from sightunseen.core.limits import FOLDS, JOBS, PLAN_BYTES, PLAN_DOTS, SEEDS
+from sightunseen.data.gbu import FEATURES, is_gbu_folder
 from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE, card_of
 
 SELECTIONS = ("validation", "none", "oracle")
 QUICK = "quick"  # inductive methods that are fitted in seconds
+NETWORKS = {"res101": "ResNet-101"}  # by the name of the feature file, as tables call it
 GROUPS = ("all", INDUCTIVE, TRANSDUCTIVE, QUICK)  # accepted in place of a list of method names
-
-
-@dataclass(frozen=True)
-class DataEntry:
-    """A ``[[data]]`` entry of a plan.
-
-    Parameters
-    ----------
-    path : str
-        An xlsa17 folder, a folder of tables, a table of features or a folder of photos.
-    features, splits, semantics, classes : str, optional
-        Files of the data set, as in the options of ``sightunseen train``.
-    published : str, optional
-        Name of the data set in published tables. Default: the name of the folder.
-    backbone : str, default=""
-        For a folder of photos, the backbone that extracts features. For other data, the network that the features come from;
-        tables mark published numbers that were obtained with another one.
-    """
-
-    __pydantic_config__ = STRICT
-
-    path: str
-    features: str | None = None
-    splits: str | None = None
-    semantics: str | None = None
-    classes: str | None = None
-    published: str | None = None
-    backbone: str = ""
-
-    @property
-    def source(self) -> DataSource:
-        """The data source that the pipeline opens."""
-        return DataSource(self.path, self.features, self.splits, self.semantics, self.classes, self.backbone or None)
-
-    @property
-    def name(self) -> str:
-        """Name of the data set in result tables."""
-        name = " ".join([Path(self.path).name, *filter(None, (self.features, self.semantics))])
-        return quoted(name, LABEL_LENGTH)  # names of files may not be valid Unicode
-
-    @property
-    def published_name(self) -> str:
-        """Name of the data set in published tables."""
-        return quoted(self.published or Path(self.path).name, LABEL_LENGTH)
-
-
-@dataclass(frozen=True)
-class MethodEntry:
-    """A ``[[method]]`` entry of a plan: a method and its hyperparameters.
-
-    Parameters
-    ----------
-    name : str
-        Name of the method, as listed by ``sightunseen methods``.
-    label : str, default=""
-        Name of this variant in result tables. Default: the name of the method.
-    settings : mapping, optional
-        Hyperparameters that differ from the defaults of the method. They are not searched.
-    search : mapping of str to list, optional
-        Search space that replaces the default search space of the method.
-    adaptation : mapping, optional
-        Hyperparameters of ``adapt``, for transductive methods.
-    adaptation_search : mapping of str to list, optional
-        Search space that replaces the default search space of ``adapt``.
-    """
-
-    __pydantic_config__ = STRICT
-
-    name: str
-    label: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    search: Mapping[str, Sequence[Any]] | None = None
-    adaptation: Mapping[str, Any] = field(default_factory=dict)
-    adaptation_search: Mapping[str, Sequence[Any]] | None = None
-
-    @property
-    def shown(self) -> str:
-        """Name of the variant in result tables."""
-        return self.label or self.name
 
 
 @dataclass(frozen=True)
@@ -199,6 +123,34 @@ class Plan:
         if count > JOBS:
             raise SettingsError(f"the plan has {count:,} jobs; the limit is {JOBS:,}. Split it into several plans.")
 
+    def using_features(self, name: str) -> "Plan":
+        """Use another feature file in all xlsa17 folders of the plan.
+
+        Parameters
+        ----------
+        name : str
+            Name of the feature file.
+
+        Returns
+        -------
+        Plan
+            The plan; other data sets are unchanged, and entries that differed in their features only are one.
+
+        Raises
+        ------
+        SettingsError
+            If the plan has no xlsa17 folder.
+        """
+        folders = [entry for entry in self.data if is_gbu_folder(Path(entry.path))]
+        if not folders:
+            raise SettingsError(f"--features {quoted(name)} is for xlsa17 folders; the plan has none that can be read.")
+        found: dict[DataEntry, DataEntry] = {}
+        for entry in self.data:
+            if entry in folders and (entry.features or FEATURES) != name:
+                entry = replace(entry, features=name, backbone=NETWORKS.get(name, name))
+            found.setdefault(replace(entry, features=name, backbone="") if entry.features == name else entry, entry)
+        return replace(self, data=tuple(found.values()))
+
     def jobs(self) -> list[Job]:
         """List the jobs, ordered by data set, then seed: an interrupted run has complete tables of the first seeds."""
         cells = product(self.data, range(self.seeds), self.draws or (None,), self.selections, self.methods)
@@ -290,7 +242,7 @@ def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
     found = _validated({**content, **words})
     methods = [MethodEntry(name) for word in found.methods for name in _names(word)]
     return Plan(
-        tuple(replace(entry, path=str(data_folder / entry.path)) for entry in found.data),
+        tuple(entry.located(data_folder) for entry in found.data),
         (*methods, *found.method),
         found.seeds,
         found.selection,

@@ -20,6 +20,7 @@ from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, DamagedOutcomeErr
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError, SightUnseenError
 from sightunseen.core.limits import MESSAGE_LENGTH, WORKERS
+from sightunseen.data.photo_lists import is_photos
 
 Tell = Callable[[str], None]
 Execute = Callable[[Sequence[PendingJob], Mapping[str, Outcome], Path], Iterator[Outcome]]
@@ -35,8 +36,8 @@ def run_plan(
 ) -> dict[str, int]:
     """Run the jobs of a plan that are not done yet.
 
-    Jobs whose data cannot be read are skipped, and attempted again in the next run. A job whose stored outcome is damaged is
-    run again.
+    Jobs whose data cannot be read are skipped, and attempted again in the next run. Outcomes of jobs that an earlier run
+    skipped are removed: the plan may have been corrected. A job whose stored outcome is damaged is run again.
 
     Parameters
     ----------
@@ -73,10 +74,11 @@ def run_plan(
         tell(f"{error.path} is damaged ({error.reason}); its job is run again")
 
     with store.locked():
-        ready, skipped = _identified(plan.jobs())
+        ready, skipped = _identified(plan.jobs(), tell)
         known = store.outcomes(tell_damage) if store.jobs.is_dir() else {}
-        for one in ready:  # their data may have been missing in an earlier run
-            store.forget(job_id(_identity_without_data(one.job)))
+        for job, outcome in known.items():  # of an earlier run, perhaps with another version of the plan
+            if outcome.state == SKIPPED:
+                store.forget(job)
         for outcome in skipped:
             store.add(outcome)
         for data, reason in {outcome.split_name: outcome.reason for outcome in skipped}.items():
@@ -97,19 +99,22 @@ def run_plan(
     return {state: states.count(state) for state in (DONE, FAILED, SKIPPED)}
 
 
-def _identified(jobs: Sequence[Job]) -> tuple[list[PendingJob], list[Outcome]]:
+def _identified(jobs: Sequence[Job], tell: Tell) -> tuple[list[PendingJob], list[Outcome]]:
     """Separate the jobs whose data can be read, with their identities, from skipped ones."""
     from sightunseen.benchmark.jobs import identity_of, opened
 
     ready: list[PendingJob] = []
     skipped: list[Outcome] = []
     unreadable: dict[tuple[DataEntry, Draw | None], str] = {}
-    checked = set()
+    checked, told = set(), set()
     for job in jobs:
         split = job.data, job.draw
         if split not in checked:
             checked.add(split)
             try:
+                if job.data not in told and is_photos(job.data.path):
+                    tell(f"{job.data.name}: features of photos by {job.data.backbone}; those that are cached are not repeated")
+                told.add(job.data)
                 data = opened(job.data).data
                 if job.draw is not None:
                     class_numbers(data, job.draw.seen)

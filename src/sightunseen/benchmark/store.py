@@ -245,7 +245,9 @@ def _outcome(content: Mapping[str, Any]) -> Outcome:
 
     record = content.get("record")
     if isinstance(record, dict):  # the rest of it, above all what was tried, would take most of the time
-        record = {name: _without(record[name], "tried") for name in ("results", "selection", "data") if name in record}
+        record = {
+            name: _without(record[name], "tried") for name in ("results", "intervals", "selection", "data") if name in record
+        }
     validated(DoneTable if content.get("state") == DONE else OutcomeTable, {**content, "record": record})
     return Outcome(**content)
 

@@ -10,17 +10,23 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 from sightunseen._version import __version__
 from sightunseen.core.documents import printable, quoted
-from sightunseen.core.errors import SightUnseenError
+from sightunseen.core.errors import DataError, SightUnseenError
 from sightunseen.core.limits import MESSAGE_LENGTH
+from sightunseen.core.plugins import allow_plugins, plugin_of
 from sightunseen.core.trust import allow_downloads
 
 COMMANDS = (  # modules of this package, in the order of --help
     *("inspect", "embed", "train", "evaluate", "adapt", "predict", "classes", "export", "report", "serve"),
     *("methods", "benchmark", "ablate", "demo"),
+)
+INPUTS = (  # arguments of all commands that name existing files or folders
+    *("data", "subject", "photos", "images", "results", "unlabelled"),
+    *("classes", "attributes", "features", "tls_cert", "tls_key"),
 )
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 70, 130
 
@@ -48,8 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
+            _check_inputs(parsed)
             if getattr(parsed, "allow_downloads", False):
                 allow_downloads()
+            allow_plugins(getattr(parsed, "allow_plugin", ()))
             return int(parsed.run(parsed))
     except KeyboardInterrupt:
         print("stopped.", file=sys.stderr)
@@ -58,6 +66,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.debug:
             raise
         return _exit_code(error)
+
+
+def _check_inputs(parsed: argparse.Namespace) -> None:
+    """Check that the files and folders that a command reads exist, before anything else."""
+    if getattr(parsed, "model", None) is not None:
+        from sightunseen.core.model_files import check_model_folder
+
+        check_model_folder(parsed.model)
+    for name in INPUTS:
+        given = getattr(parsed, name, None)
+        for path in given if isinstance(given, list) else [given]:
+            if isinstance(path, Path) and not path.exists() and "{" not in path.name:  # shard-{000..127}.tar names many files
+                raise DataError(f"there is no file or folder {path}. Check the path; the current folder is {Path.cwd()}.")
 
 
 def _exit_code(error: Exception) -> int:
@@ -75,11 +96,15 @@ def _exit_code(error: Exception) -> int:
     if isinstance(error, (SightUnseenError, OSError)):
         _print_error(str(error))
         return USER_ERROR
+    what = f"{type(error).__name__}: {quoted(error, 200)}"
+    plugin = plugin_of(error)
+    if plugin is not None:
+        _print_error(f"the plug-in {plugin[0]} failed: {what} ({plugin[1]}). Correct it; --debug shows the traceback.")
+        return USER_ERROR
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    what = f"{type(error).__name__}: {quoted(error, 200)} ({frame.filename}:{frame.lineno})"
     print(
-        f"internal error: {what}. This is a bug in sightunseen, not an error in your data. Please report it with the output of "
-        "--debug.",
+        f"internal error: {what} ({frame.filename}:{frame.lineno}). This is a bug in sightunseen, not an error in your data. "
+        "Please report it with the output of --debug.",
         file=sys.stderr,
     )
     return INTERNAL_ERROR

@@ -11,6 +11,7 @@ from typing import Any
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError
 from sightunseen.core.limits import COUNT, FOLDS, VALUE_LENGTH
+from sightunseen.core.plugins import is_path
 
 
 def add_data_arguments(parser: argparse.ArgumentParser, needed: bool = True) -> None:
@@ -27,17 +28,20 @@ def add_data_arguments(parser: argparse.ArgumentParser, needed: bool = True) -> 
     parser.add_argument("data", metavar="DATA", type=Path, nargs=None if needed else "?", help=what)
     parser.add_argument("--features", metavar="NAME", help="feature file of an xlsa17 folder (default: res101)")
     parser.add_argument("--splits", metavar="NAME", help="split file of an xlsa17 folder (default: att_splits)")
-    parser.add_argument(
-        "--semantics", metavar="NAME", help="class vectors: att (default), original_att, or FILE:KEY such as sent_splits:att"
+    what = (
+        "what describes a class. In a class table: attributes (its columns of numbers), text (its column of descriptions, by "
+        "a text encoder), names (the names of the classes, by a text encoder), both (attributes and text), or one of the last "
+        "three with an encoder, such as text:NAME; default: attributes, else text, else names. In an xlsa17 folder: att "
+        "(default), original_att, or FILE:KEY such as sent_splits:att"
     )
+    parser.add_argument("--semantics", metavar="NAME", help=what)
     parser.add_argument("--classes", type=Path, metavar="FILE", help="class table, for a table of features or for photos")
-    parser.add_argument(
-        "--backbone", metavar="NAME", help="network that extracts features of photos, such as efficientnet_lite0"
-    )
+    what = "network that extracts features of photos (default: that of the model; without a model efficientnet_lite0)"
+    parser.add_argument("--backbone", metavar="NAME", help=what)
 
 
 def shown_data(args: argparse.Namespace) -> str:
-    """Format the data arguments for a command line.
+    """Format the data arguments, and the permission to import a plug-in, for a command line.
 
     Parameters
     ----------
@@ -53,6 +57,8 @@ def shown_data(args: argparse.Namespace) -> str:
     for name in ("features", "splits", "classes", "backbone"):
         if getattr(args, name) is not None:
             given += [f"--{name}", str(getattr(args, name))]
+    if is_path(getattr(args, "method", None) or ""):
+        given += ["--allow-plugin", args.method]
     return shlex.join(given)
 
 
@@ -64,10 +70,10 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser : argparse.ArgumentParser
         Parser to extend.
     """
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="model folder to write")
+    parser.add_argument("--out", type=new_folder, required=True, metavar="FOLDER", help="model folder to write")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing model or checkpoint of that name")
     parser.add_argument("--resume", action="store_true", help="resume an interrupted run of the same command")
-    parser.add_argument("--verbose", action="store_true", help="print all combinations that were tried on validation classes")
+    parser.add_argument("--verbose", action="store_true", help="print how hyperparameters were chosen, and the calibration")
     add_repeated(parser, "--set", "NAME=VALUE", "set a hyperparameter")
     add_repeated(parser, "--search", "NAME=V1,V2,...", "search these values instead of the default search space of the method")
     what = "honest (default): evaluate the test images once; paper: select on the test images, as the authors' code does"
@@ -81,16 +87,23 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add_repeated(parser, "--allow", "CHECK", "ignore this failed check of the split doctor")
 
 
-def add_download_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the consent to open a backbone or text encoder that a model names and that is not part of this package.
+def add_trust_arguments(parser: argparse.ArgumentParser, opens: bool = True) -> None:
+    """Add the consents to use what a model names and what is not part of this package.
 
     Parameters
     ----------
     parser : argparse.ArgumentParser
         Parser to extend.
+    opens : bool, default=True
+        Whether the command opens the backbone or text encoder of the model.
     """
-    what = "open the backbone or text encoder that the model names, even if that downloads it; only for models that you trust"
-    parser.add_argument("--allow-downloads", action="store_true", help=what)
+    if opens:
+        what = (
+            "open the backbone or text encoder that the model names, even if that downloads it; only for models that you trust"
+        )
+        parser.add_argument("--allow-downloads", action="store_true", help=what)
+    what = "import this method, which runs its code, if the model is one of it; installed plug-ins need no permission"
+    add_repeated(parser, "--allow-plugin", "MODULE:CLASS", what)
 
 
 def add_repeated(parser: argparse.ArgumentParser, name: str, metavar: str, text: str) -> None:
@@ -108,6 +121,29 @@ def add_repeated(parser: argparse.ArgumentParser, name: str, metavar: str, text:
         Help text.
     """
     parser.add_argument(name, action="append", default=[], metavar=metavar, help=f"{text} (may be repeated)")
+
+
+def new_folder(text: str) -> Path:
+    """Parse the name of a folder to write for argparse.
+
+    Parameters
+    ----------
+    text : str
+        Argument.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If the argument is ``-``, standard output.
+    """
+    if text == "-":
+        raise argparse.ArgumentTypeError("this command writes a folder, which cannot go to standard output; give its name")
+    return Path(text)
 
 
 def positive(text: str) -> int:

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -23,10 +22,10 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     parser : argparse.ArgumentParser
         Parser to extend.
     """
-    from sightunseen.cli._arguments import positive
+    from sightunseen.cli._arguments import new_folder, positive
 
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="FOLDER", help="results folder; finished jobs in it are not repeated"
+        "--out", type=new_folder, required=True, metavar="FOLDER", help="results folder; finished jobs in it are not repeated"
     )
     what = "number of jobs that run at the same time, on a cluster per node (default: 1)"
     parser.add_argument("--jobs", type=positive, default=1, metavar="N", help=what)

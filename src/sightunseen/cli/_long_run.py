@@ -19,7 +19,6 @@ from sightunseen.core.files import check_writable, remove_folder
 from sightunseen.core.locks import locked
 from sightunseen.core.model_files import was_written_here
 from sightunseen.training import Hook, Training
-from sightunseen.training.checkpoints import Checkpoints
 
 
 @contextmanager
@@ -92,6 +91,8 @@ def long_work(workspace: Path, identity: dict[str, Any], by_steps: bool = True) 
     if not by_steps:
         yield []
         return
+    from sightunseen.training.checkpoints import Checkpoints
+
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
     with _ctrl_c() as asked:
         yield [ProgressBar(), Checkpoints(workspace, digest, stop_asked=lambda: bool(asked))]

@@ -52,8 +52,9 @@ def _plan(args: argparse.Namespace) -> "Plan":
     from sightunseen.cli._arguments import parse_settings
 
     classes = None if args.classes is None else str(args.classes)
-    path, backbone = str(args.data.resolve()), args.backbone or ""
-    entry = DataEntry(path, args.features, args.splits, args.semantics, classes, backbone=backbone)
+    entry = DataEntry(
+        str(args.data.resolve()), args.features, args.splits, args.semantics, classes, backbone=args.backbone or ""
+    ).located()
     make = study_plan if args.of == "Foresight" else ablation_plan
     plan = make(entry, len(opened(entry).data.seen), args.seeds, parse_settings(args.set))
     for job in replace(plan, seeds=1).jobs():

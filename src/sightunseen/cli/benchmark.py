@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+from contextlib import redirect_stdout
 from pathlib import Path
 
 
@@ -19,6 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run_parser.add_argument(
         "--seeds", type=positive, metavar="N", help="number of seeds, or of draws, from 0 (default: that of the plan)"
     )
+    what = "feature file to use in all xlsa17 folders of the plan, instead of those that it names"
+    run_parser.add_argument("--features", metavar="NAME", help=what)
     add_cluster_argument(run_parser)
     show = verbs.add_parser("show", help="print tables of results: mean ± standard deviation, ranks, published numbers")
     show.add_argument("results", type=Path, metavar="FOLDER", help="results folder (the --out of a run)")
@@ -26,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--setting", choices=("zsl", "gzsl"), help="show all metrics of one setting (default: the main metrics of both)"
     )
     add_format_argument(show)
+    show.add_argument("--out", type=Path, default=Path("-"), metavar="FILE", help="file to write (default: -, stdout)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,6 +46,7 @@ def _run(args: argparse.Namespace) -> int:
 
     plan = read_plan(args.plan, args.data)
     plan = plan if args.seeds is None else replace(plan, seeds=args.seeds)
+    plan = plan if args.features is None else plan.using_features(args.features)
     with connected(args) as cluster:
         code = run_jobs(plan, args, execute=executing_on(cluster, args.jobs))
     if code != STOPPED:
@@ -54,7 +59,16 @@ def _show(args: argparse.Namespace) -> int:
     from sightunseen.benchmark.result_tables import tables
     from sightunseen.benchmark.store import Store
     from sightunseen.cli._jobs import print_tables
+    from sightunseen.cli._output import STDOUT, check_output
+    from sightunseen.core.files import written_atomically
 
+    check_output(args.out)
     outcomes = Store(args.results).outcomes().values()
-    print_tables([*tables(outcomes, args.setting), *comparison_tables(outcomes, args.setting)], args.format)
+    found = [*tables(outcomes, args.setting), *comparison_tables(outcomes, args.setting)]
+    if args.out == STDOUT:
+        print_tables(found, args.format)
+        return 0
+    with written_atomically(args.out) as path, open(path, "w", encoding="utf-8") as file, redirect_stdout(file):
+        print_tables(found, args.format)
+    print(f"wrote {len(found)} tables to {args.out}")
     return 0

@@ -15,7 +15,7 @@ WAIT_SECONDS = 120.0  # for other processes that change the same model
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from sightunseen.cli._arguments import add_download_argument, add_repeated
+    from sightunseen.cli._arguments import add_repeated, add_trust_arguments, new_folder
 
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB", dest="verb")
     listing = verbs.add_parser("list", help="list the classes and whether they were seen in training")
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove = verbs.add_parser("remove", help="remove unseen classes")
     for verb in (listing, add, remove):
         verb.add_argument("model", metavar="MODEL", type=Path, help="model folder")
+        add_trust_arguments(verb, opens=verb is add)
     add.add_argument("--name", metavar="CLASS", help="name of the class; with --attributes, add only this row of the table")
     add.add_argument("--description", metavar="TEXT", help="description in a sentence, for a model trained on text")
     add_repeated(add, "--attribute", "NAME=NUMBER", "value of an attribute")
@@ -33,10 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     examples.add_argument("--photos", type=Path, nargs="+", default=[], metavar="PATH", help=what)
     what = "features of labelled images of the class --name, as for predict"
     examples.add_argument("--features", type=Path, metavar="FILE", help=what)
-    add_download_argument(add)
     remove.add_argument("--name", action="append", required=True, metavar="CLASS", help="class to remove (may be repeated)")
     for verb in (add, remove):
-        verb.add_argument("--out", type=Path, metavar="FOLDER", help="model folder to write (default: replace MODEL)")
+        verb.add_argument("--out", type=new_folder, metavar="FOLDER", help="model folder to write (default: replace MODEL)")
 
 
 def run(args: argparse.Namespace) -> int:

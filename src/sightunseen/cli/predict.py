@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from sightunseen.analysis.reasons import Reason
-    from sightunseen.prediction import Batch
+    from sightunseen.prediction import Batch, Explain
 
 SHOWN = 50  # rows printed without --out
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from sightunseen.cli._arguments import add_download_argument, positive
+    from sightunseen.cli._arguments import add_trust_arguments, positive
     from sightunseen.cli._cluster import add_cluster_argument
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
@@ -26,12 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "all (default), unseen, seen, or a text file with one label per line"
     parser.add_argument("--candidates", default="all", metavar="WHICH", help=what)
     parser.add_argument("--never-none", action="store_true", help="always predict a class, without open-set rejection")
-    what = "add the N attributes with the largest positive and negative contributions to the best class (default: 3)"
+    what = "say why the best class is ahead of the second-best one: N attributes or words for and against it (default: 3)"
     parser.add_argument("--reasons", type=positive, nargs="?", const=3, metavar="N", help=what)
-    what = "file to write: .csv, .json, .jsonl or .parquet (default: print a table)"
+    what = "file to write: .csv, .json, .jsonl or .parquet; - writes CSV to stdout (default: print a table)"
     parser.add_argument("--out", type=Path, metavar="FILE", help=what)
     add_cluster_argument(parser)
-    add_download_argument(parser)
+    add_trust_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,16 +40,15 @@ def run(args: argparse.Namespace) -> int:
 
     from sightunseen.cli._cluster import connected
     from sightunseen.cli._data import candidates_of, load_images
+    from sightunseen.cli._output import check_output
     from sightunseen.core.blocks import named_blocks
     from sightunseen.core.errors import DataError
-    from sightunseen.core.files import check_writable
     from sightunseen.data.photo_lists import is_photos
     from sightunseen.methods import load_model
     from sightunseen.prediction import check_ending, ranked
 
     if args.out is not None:
-        check_ending(args.out)
-        check_writable(args.out)
+        check_output(args.out, check_ending)
     model = load_model(args.model)
     candidates = candidates_of(args.candidates, model)
     if is_photos(args.images):
@@ -98,27 +97,28 @@ def _of_photos(args: argparse.Namespace, model: Any, candidates: Any) -> int:
     return 0
 
 
-def _explainer_of(number: int | None, model: Any) -> "Callable[[Any, Any], Batch] | None":
+def _explainer_of(number: int | None, model: Any) -> "Explain | None":
     """Build the function that explains the best classes of images; None without ``--reasons``."""
     if number is None:
         return None
     import numpy as np
 
-    from sightunseen.analysis.reasons import Explainer  # imports torch
-    from sightunseen.core.names import readable_attribute
+    from sightunseen.analysis.pairs import shortened
+    from sightunseen.analysis.reasons import Explainer
     from sightunseen.prediction import REASONS
 
     explainer = Explainer(model, number)
     if not explainer.speaks:
-        print("note: reasons are empty, because the class vectors of this model are text embeddings.", file=sys.stderr)
+        print(f"note: there are no reasons: {explainer.silence}.", file=sys.stderr)
 
     def shown(reasons: "Iterable[Reason]") -> str:
-        return "; ".join(f"{readable_attribute(one.attribute)} {one.contribution:+.3g}" for one in reasons)
+        return "; ".join(f"{shortened(one.phrase)} {one.contribution:+.3g}" for one in reasons)
 
-    def explain(X: Any, labels: Any) -> "Batch":
-        found = explainer(X, labels) if explainer.speaks else []
+    def explain(X: Any, labels: Any, leads: Any) -> "Batch":
+        found = explainer(X, labels, leads) if explainer.speaks else []
         texts = [(shown(one.speaks_for), shown(one.speaks_against)) for one in found] or [("", "")] * len(labels)
-        return dict(zip(REASONS, np.array(texts, dtype=object).reshape(-1, 2).T, strict=True))
+        columns = [labels[:, 1].astype(str).astype(object), *np.array(texts, dtype=object).reshape(-1, 2).T]
+        return dict(zip(REASONS, columns, strict=True))
 
     return explain
 
@@ -127,12 +127,15 @@ def _output(predictions: "Iterator[Batch]", images: int, args: argparse.Namespac
     """Write predictions to a file, or print the first rows."""
     from itertools import islice
 
+    from sightunseen.cli._output import messages_of, output_file
     from sightunseen.cli._printing import print_table
     from sightunseen.prediction import COLUMNS, REASONS, write_predictions
 
     columns = COLUMNS if args.reasons is None else COLUMNS + REASONS
     if args.out is not None:
-        print(f"wrote {write_predictions(args.out, predictions, columns):,} rows of {images:,} images to {args.out}")
+        with output_file(args.out, ".csv") as file:
+            count = write_predictions(file, predictions, columns)
+        print(f"wrote {count:,} rows of {images:,} images to {args.out}", file=messages_of(args.out))
         return
     rows = (row for batch in predictions for row in zip(*(batch[name].tolist() for name in columns), strict=True))
     shown = [

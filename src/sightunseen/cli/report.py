@@ -11,22 +11,27 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    from sightunseen.cli._arguments import add_data_arguments, add_download_argument
+    from sightunseen.cli._arguments import add_data_arguments, add_trust_arguments, new_folder
 
     parser.add_argument("subject", metavar="MODEL|RESULTS", type=Path, help="a model folder, or the results of a benchmark")
     add_data_arguments(parser, needed=False)
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page to write, such as report.html")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="the page to write, such as report.html; - for stdout"
+    )
     parser.add_argument(
         "--images", type=Path, metavar="FOLDER", help="folder of the photos, to show them instead of their names"
     )
-    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="also write every figure as SVG and PDF, for a paper")
+    parser.add_argument(
+        "--figures", type=new_folder, metavar="FOLDER", help="also write every figure as SVG and PDF, for a paper"
+    )
     parser.add_argument("--quick", action="store_true", help="leave out figures that need training or t-SNE")
     parser.add_argument("--seed", type=int, default=0, help="random seed of t-SNE (default: 0)")
-    add_download_argument(parser)
+    add_trust_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the page and print its path."""
+    from sightunseen.cli._output import messages_of, output_file
     from sightunseen.core.errors import DataError, MissingDependencyError
 
     _check_output(args)
@@ -36,8 +41,6 @@ def run(args: argparse.Namespace) -> int:
         import sightunseen.report.page  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError(f"reports need {error.name}: pip install 'sightunseen[report]'") from error
-    if not args.subject.exists():
-        raise DataError(f"there is no folder {args.subject}. Give a model folder, or the results of a benchmark.")
     if (args.subject / "jobs").is_dir():
         page = _benchmark(args)
     elif args.data is None:
@@ -47,24 +50,30 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         page = _model(args)
-    page.save(args.out)
-    print(f"wrote {args.out} ({args.out.stat().st_size / 1e6:.1f} MB): open it in a browser")
+    with output_file(args.out, ".html") as file:
+        page.save(file)
+        size = file.stat().st_size
+    messages = messages_of(args.out)
+    print(f"wrote {args.out} ({size / 1e6:.1f} MB): open it in a browser", file=messages)
     if args.figures is not None:
         written = [path for figure in page.figures for path in figure.save(args.figures)]
-        print(f"wrote {len(written)} files to {args.figures}")
+        print(f"wrote {len(written)} files to {args.figures}", file=messages)
     return 0
 
 
 def _check_output(args: argparse.Namespace) -> None:
     """Check that the output paths can be written, before work that may take minutes."""
+    from sightunseen.cli._output import check_output
     from sightunseen.core.errors import SettingsError, StorageError
     from sightunseen.core.files import check_writable
 
-    if args.out.suffix.lower() not in (".html", ".htm"):
-        raise SettingsError(f"--out must be an HTML file, such as report.html; got {args.out}.")
-    if args.out.is_dir():
-        raise StorageError(f"{args.out} is a folder. Give --out the name of a file, such as {args.out / 'report.html'}.")
-    check_writable(args.out)
+    def check_page(path: Path) -> None:
+        if path.suffix.lower() not in (".html", ".htm"):
+            raise SettingsError(f"--out must be an HTML file, such as report.html; got {path}.")
+        if path.is_dir():
+            raise StorageError(f"{path} is a folder. Give --out the name of a file, such as {path / 'report.html'}.")
+
+    check_output(args.out, check_page)
     if args.figures is not None:
         check_writable(args.figures / "figure.svg")
 

@@ -17,7 +17,7 @@ STDERR = Path("-")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from sightunseen.cli._arguments import add_download_argument
+    from sightunseen.cli._arguments import add_trust_arguments
 
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     parser.add_argument("--host", default=LOCAL[0], help="address to listen on (default: 127.0.0.1, this machine only)")
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     watching.add_argument("--access-log", type=Path, nargs="?", const=STDERR, metavar="FILE", help=what)
     what = "serve Prometheus metrics at /metrics (default: yes)"
     watching.add_argument("--metrics", action=argparse.BooleanOptionalAction, default=True, help=what)
-    add_download_argument(parser)
+    add_trust_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     )
     server = Server(app, None if args.tls_cert is None else (args.tls_cert, args.tls_key), args.trust_proxy)
     with _listening(args.host, args.port) as listening:
+        if log is not None:
+            log.create()
         if not local and args.token is None:
             print(f"note: any client of {args.host} can change the model; give --token TOKEN to prevent it", file=sys.stderr)
         shown = f"[{args.host}]" if ":" in args.host else args.host

@@ -3,11 +3,11 @@
 Classes are imported on first use, so that a lookup by name does not import torch.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sightunseen.core.errors import ModelError
+from sightunseen.core.errors import ModelError, SettingsError
 from sightunseen.core.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier as GradientTrainedClassifier
     from sightunseen.methods.base.leave_out import LeaveClassesOut as LeaveClassesOut
     from sightunseen.methods.base.one_pass import OnePassClassifier as OnePassClassifier
+    from sightunseen.methods.clip import CLIP as CLIP
     from sightunseen.methods.cmt import CMT as CMT
     from sightunseen.methods.cnzsl import CNZSL as CNZSL
     from sightunseen.methods.conse import CONSE as CONSE
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _ESTIMATORS = {
     "ALE": "ale",
+    "CLIP": "clip",
     "CMT": "cmt",
     "CNZSL": "cnzsl",
     "CONSE": "conse",
@@ -96,13 +98,45 @@ class _Methods(Mapping[str, "type[ZeroShotClassifier]"]):
 METHODS = _Methods()
 
 
-def load_model(path: str | Path) -> "ZeroShotClassifier":
+def method_class(name: str) -> "type[ZeroShotClassifier]":
+    """Find the estimator class of a method.
+
+    Parameters
+    ----------
+    name : str
+        Name of a class of this package, name of an installed plug-in (an entry point of ``sightunseen.methods``), or import
+        path of a class, such as ``package.module:Class``.
+
+    Returns
+    -------
+    type
+        The class.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such method, its import fails, or it lacks something that every method must have.
+
+    Examples
+    --------
+    >>> method_class("ESZSL").__name__
+    'ESZSL'
+    """
+    from sightunseen.core import plugins
+
+    return METHODS[name] if name in METHODS else _checked_plugin(name, plugins.load_object(name, plugins.METHODS))
+
+
+def load_model(path: str | Path, allow: Iterable[str] = ()) -> "ZeroShotClassifier":
     """Read a model folder of any method.
 
     Parameters
     ----------
     path : str or Path
         Folder written by ``save`` or by ``sightunseen train``.
+    allow : iterable of str, default=()
+        Import paths of plug-ins, such as ``package.module:Class``, that may be imported if the folder names them. Plug-ins
+        that are installed as entry points, and classes that the program has imported already, need no permission.
 
     Returns
     -------
@@ -112,7 +146,8 @@ def load_model(path: str | Path) -> "ZeroShotClassifier":
     Raises
     ------
     ModelError
-        If the folder is missing or damaged, or holds a method that this version does not know.
+        If the folder is missing or damaged, or holds a method that this version does not know or a plug-in that may not be
+        imported.
 
     Examples
     --------
@@ -124,20 +159,61 @@ def load_model(path: str | Path) -> "ZeroShotClassifier":
     ...     load_model(f"{folder}/model")
     ESZSL()
     """
+    from sightunseen.core import plugins
     from sightunseen.core.documents import quoted
     from sightunseen.core.model_files import read_model
 
     files = read_model(Path(path))
-    if files.method not in METHODS:
+    if files.method in METHODS:
+        return METHODS[files.method].from_files(files, path)
+    if not plugins.is_path(files.method):
         raise ModelError(
             f"{path} holds a model of the unknown method '{quoted(files.method)}'; this version of sightunseen knows "
             f"{', '.join(METHODS)}. Update sightunseen."
         )
-    return METHODS[files.method].from_files(files, path)
+    from sightunseen.methods.base.classifier import ZeroShotClassifier
+
+    try:
+        found = plugins.load_recorded(files.method, plugins.METHODS, allow, ZeroShotClassifier)
+        return _checked_plugin(files.method, found).from_files(files, path)
+    except SettingsError as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
+def _checked_plugin(name: str, found: Any) -> "type[ZeroShotClassifier]":
+    """Check that a plug-in has what every method must have."""
+    from inspect import signature
+    from types import NoneType
+
+    from sightunseen.core.documents import quoted
+    from sightunseen.methods.base.classifier import ZeroShotClassifier
+
+    lacks = ""
+    if not (isinstance(found, type) and issubclass(found, ZeroShotClassifier)):
+        lacks = "is not a subclass of sightunseen.methods.ZeroShotClassifier"
+    elif missing := [name for name in ("fit", "_scorer", "_arrays", "_take_arrays") if _is_abstract(found, name)]:
+        lacks = f"does not implement {', '.join(missing)}"
+    else:
+        parameters = signature(found).parameters
+        plain = (bool, int, float, str, tuple, list, NoneType)  # what model.json can hold; *args has no default at all
+        unset = [parameter for parameter, one in parameters.items() if not isinstance(one.default, plain)]
+        if unset:
+            lacks = f"has the constructor parameter {unset[0]} without a default that is a number, text, list or None"
+        elif "seen_penalty" not in parameters:
+            lacks = "has no constructor parameter seen_penalty"
+    if lacks:
+        raise SettingsError(f"'{quoted(name)}' {lacks}. See docs/extending.md for what a method implements.")
+    kind: type[ZeroShotClassifier] = found
+    return kind
+
+
+def _is_abstract(kind: type, name: str) -> bool:
+    function = getattr(kind, name, None)
+    return function is None or getattr(function, "__isabstractmethod__", False)
 
 
 __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOMES, "METHODS", "load_model"])
+    return sorted([*_HOMES, "METHODS", "load_model", "method_class"])

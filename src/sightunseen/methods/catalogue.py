@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError
+from sightunseen.core.plugins import METHODS, is_path, plugins
 
 INDUCTIVE, TRANSDUCTIVE = "inductive", "transductive"
+ADAPTED = "-tran"  # ending of the name of a method that is adapted to unlabelled images
 
 
 @dataclass(frozen=True)
@@ -16,21 +19,21 @@ class Card:
     Parameters
     ----------
     estimator : str
-        Name of the class in ``sightunseen.methods``.
+        Name of the class in ``sightunseen.methods``; of a plug-in its entry point or import path.
     setting : {"inductive", "transductive"}
         Whether the method is adapted to unlabelled images of unseen classes.
     paper : str
         Authors, title and venue.
-    year : int
-        Year of publication.
-    cost : int
+    year : int, optional
+        Year of publication; None for a plug-in.
+    cost : int, optional
         Seconds for one fit on CUB (7,057 images of 2,048 features) on one core of an AMD EPYC, adaptation included, as
-        measured by ``benchmarks/methods.py``.
+        measured by ``benchmarks/methods.py``; None for a plug-in.
     adaptation : mapping of str to value, default={}
         Hyperparameters of ``adapt`` that differ from the defaults.
     ablation : bool, default=False
-        Whether the method belongs to an ablation study only. Such a method has to be named; ``all`` and ``inductive`` do not
-        include it.
+        Whether the method belongs to an ablation study only, or needs features of a dual encoder. Such a method has to be
+        named; ``all`` and ``inductive`` do not include it.
     quick : bool, default=False
         Whether the method is inductive and fitted in seconds, as its estimator says: ``quick`` in plans includes it.
     """
@@ -38,8 +41,8 @@ class Card:
     estimator: str
     setting: str
     paper: str
-    year: int
-    cost: int
+    year: int | None = None
+    cost: int | None = None
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     ablation: bool = False
     quick: bool = False
@@ -70,6 +73,7 @@ CARDS: dict[str, Card] = {
     "PSR": Card("PSR", INDUCTIVE, "Annadani & Biswas, Preserving semantic relations, CVPR", 2018, 7),
     "f-CLSWGAN": Card("FCLSWGAN", INDUCTIVE, "Xian et al., Feature generating networks, CVPR", 2018, 49),
     "CN-ZSL": Card("CNZSL", INDUCTIVE, "Skorokhodov & Elhoseiny, Class normalization for zero-shot learning, ICLR", 2021, 5),
+    "CLIP": Card("CLIP", INDUCTIVE, "Radford et al., Learning transferable visual models, ICML", 2021, 1, ablation=True),
     "CVC": Card("CVC", INDUCTIVE, _CVC, 2019, 33),
     "Foresight": Card(
         "Foresight", INDUCTIVE, "sightunseen: Gaussian classes, means by kernel ridge regression", 2026, 1, quick=True
@@ -91,12 +95,13 @@ def card_of(name: str) -> Card:
     Parameters
     ----------
     name : str
-        Name of the method, a key of ``CARDS``.
+        Name of the method: a key of ``CARDS``, an installed plug-in or an import path such as ``package.module:Class``. With
+        ``-tran``, a plug-in is adapted to unlabelled images.
 
     Returns
     -------
     Card
-        The entry.
+        The entry. Plug-ins are not imported: that they exist is checked by :func:`~sightunseen.methods.method_class`.
 
     Raises
     ------
@@ -108,7 +113,16 @@ def card_of(name: str) -> Card:
     >>> from sightunseen.methods.catalogue import card_of
     >>> card_of("SP-AEN").estimator
     'SPAEN'
+    >>> card_of("package.module:Class-tran").setting
+    'transductive'
     """
-    if name not in CARDS:
-        raise SettingsError(f"there is no method '{name}'; choose one of {', '.join(CARDS)}. See: sightunseen methods")
-    return CARDS[name]
+    if name in CARDS:
+        return CARDS[name]
+    for estimator, setting in ((name, INDUCTIVE), (name.removesuffix(ADAPTED), TRANSDUCTIVE)):
+        if is_path(estimator) or estimator in plugins(METHODS):
+            return Card(estimator, setting, "plug-in")
+    known = ", ".join([*CARDS, *plugins(METHODS)])
+    raise SettingsError(
+        f"there is no method '{quoted(name)}'; choose one of {known}, or a class of your own as package.module:Class. See: "
+        "sightunseen methods"
+    )

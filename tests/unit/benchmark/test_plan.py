@@ -41,6 +41,25 @@ def test_quick_methods_are_inductive_methods_that_are_fitted_in_seconds() -> Non
     assert not {"CVC", "Foresight-tran", "Projection"} & set(names)
 
 
+def test_paths_are_relative_to_the_data_folder() -> None:
+    content = {**CONTENT, "data": [{"path": "birds.npz", "classes": "birds.csv"}]}
+    (entry,) = plan_of(content, Path("there")).data
+    assert (entry.path, entry.classes) == (str(Path("there/birds.npz")), str(Path("there/birds.csv")))
+
+
+def test_feature_file_replaces_those_of_xlsa17_folders(tmp_path: Path) -> None:
+    entries = [{"path": "CUB", "features": "res50", "backbone": "ResNet-50"}, {"path": "CUB"}, {"path": "birds.npz"}]
+    plan = plan_of({**CONTENT, "data": entries}, tmp_path)
+    with pytest.raises(SettingsError, match="the plan has none that can be read"):
+        plan.using_features("vgg")
+    (tmp_path / "CUB").mkdir()
+    (tmp_path / "CUB" / "att_splits.mat").touch()
+    found = [(entry.name, entry.backbone) for entry in plan.using_features("vgg").data]
+    assert found == [("CUB vgg", "vgg"), ("birds.npz", "")]
+    found = [(entry.name, entry.backbone) for entry in plan.using_features("res50").data]
+    assert found == [("CUB res50", "ResNet-50"), ("birds.npz", "")]
+
+
 def test_each_seed_of_a_plan_with_seen_classes_is_a_draw() -> None:
     plan = plan_of({**CONTENT, "seeds": 3, "seen_classes": [8, "all"], "unequal": 20}, Path())
     jobs = plan.jobs()

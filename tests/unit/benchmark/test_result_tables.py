@@ -3,13 +3,16 @@
 import csv
 import io
 import statistics
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from sightunseen.benchmark.formats import as_csv, as_latex, as_markdown
 from sightunseen.benchmark.result_tables import Table, tables
-from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
-
-NUMBERS = ("T1", "U", "S", "H", "AUSUC", "U_plain", "S_plain", "H_plain")
+from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, DamagedOutcomeError, Outcome, Store
+from sightunseen.core.metrics import RECORDED
 
 
 def outcome(method: str, seed: int, t1: float, h: float, selection: str = "validation", **changes: Any) -> Outcome:
@@ -25,7 +28,7 @@ def outcome(method: str, seed: int, t1: float, h: float, selection: str = "valid
         **changes,
     }
     identity = {"method": {"name": method, "settings": {"seed": seed}}, "seed": seed, "selection": selection}
-    results = dict.fromkeys(NUMBERS, 10.0) | {"T1": t1, "H": h}
+    results = dict.fromkeys(RECORDED, 10.0) | {"T1": t1, "H": h}
     return Outcome(DONE, identity, shown, record={"results": results}, seconds=2.0)
 
 
@@ -110,3 +113,42 @@ def test_formats_have_the_same_cells() -> None:
     assert latex.count(r"\\") == len(found[0].rows) + 1
     assert "±" not in latex
     assert "†" not in latex
+
+
+def bounded(method: str, seed: int, **results: Any) -> Outcome:
+    """Outcome with 95% intervals and results of metric plug-ins."""
+    made = outcome(method, seed, 50.0, 40.0)
+    record = {"results": {**made.record["results"], **results}, "intervals": {"T1": [44.25, 57.9], "H": [30.0, 48.0]}}
+    return replace(made, record=record)
+
+
+def test_interval_of_a_single_seed_is_a_column() -> None:
+    (table,) = tables([bounded("ESZSL", 0), bounded("ALE", 0), bounded("ALE", 1), outcome("SAE", 0, 30.0, 20.0)])
+    assert column(table, "T1 95%") == {"ESZSL": "44.2-57.9", "ALE": "-", "SAE": "-"}
+    assert column(table, "H 95%")["ESZSL"] == "30.0-48.0"
+    assert any(note.startswith("95%: interval of a single seed") for note in table.notes)
+    assert "T1 95%" not in tables(OUTCOMES)[0].columns
+    assert [name for name in tables([bounded("ESZSL", 0)], "zsl")[0].columns if "95%" in name] == ["T1 95%"]
+
+
+def test_results_of_metric_plugins_are_columns() -> None:
+    found = [bounded("ESZSL", 0, macro_f1=61.25), bounded("ESZSL", 1, macro_f1=63.25), bounded("ALE", 0, macro_f1=None)]
+    (table,) = tables([*found, outcome("SAE", 0, 30.0, 20.0), bounded("CMT", 0, macro_f1="<b>")])
+    assert column(table, "macro f1") == {"ESZSL": "62.2 ± 1.4", "ALE": "-", "SAE": "-", "CMT": "-"}
+    assert "macro f1" not in tables(found, "zsl")[0].columns
+
+
+def test_intervals_and_plugin_results_are_stored(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    store.add(bounded("ESZSL", 0, macro_f1=61.25))
+    (read,) = store.outcomes().values()
+    assert read.record["intervals"] == {"T1": [44.25, 57.9], "H": [30.0, 48.0]}
+    assert column(tables([read])[0], "macro f1") == {"ESZSL": "61.2"}
+
+
+@pytest.mark.parametrize("intervals", [{"T1": [1.0]}, {"T1": "wide"}, [1.0, 2.0], {"T1": [1.0, None]}])
+def test_damaged_intervals_of_an_outcome_raise_an_error(intervals: Any, tmp_path: Path) -> None:
+    store, made = Store(tmp_path / "results"), bounded("ESZSL", 0)
+    store.add(replace(made, record={**made.record, "intervals": intervals}))
+    with pytest.raises(DamagedOutcomeError, match="intervals"):
+        store.outcomes()

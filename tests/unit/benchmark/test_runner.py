@@ -93,7 +93,7 @@ def test_job_with_a_damaged_outcome_is_run_again(plan: Callable[..., Plan], tmp_
     expected = {name: outcome.record["results"] for name, outcome in store.outcomes().items()}
     damaged, kept = sorted(store.jobs.iterdir())
     content = damaged.read_bytes()
-    damaged.write_bytes(content.replace(b'"T1": ', b'"T1": 1', 1))
+    damaged.write_bytes(content.replace(b'"wall_seconds": ', b'"wall_seconds": 1', 1))
     before = kept.stat().st_mtime_ns
     assert run_plan(plan(FAST, seeds=2), store, tell=printed.append) == {DONE: 2, FAILED: 0, SKIPPED: 0}
     assert printed[0].startswith(f"{damaged} is damaged (changed after it was written); its job is run again")
@@ -132,6 +132,15 @@ def test_missing_data_are_skipped_and_attempted_again(plan: Callable[..., Plan],
     # Identical data in another folder are the same job.
     assert run_plan(plan(FAST), store) == {DONE: 1, FAILED: 0, SKIPPED: 0}
     assert len(store.outcomes()) == 1
+
+
+def test_skipped_jobs_go_when_the_plan_is_mended(tmp_path: Path, data_folder: Path) -> None:
+    store = Store(tmp_path / "results")
+    wrong = {"method": [FAST], "data": [{"path": "wrld"}, {"path": "world", "semantics": "nonsense"}]}
+    assert run_plan(plan_of(wrong, data_folder), store) == {DONE: 0, FAILED: 0, SKIPPED: 2}
+    mended = {"method": [FAST], "data": [{"path": "world"}]}
+    assert run_plan(plan_of(mended, data_folder), store) == {DONE: 1, FAILED: 0, SKIPPED: 0}
+    assert [outcome.state for outcome in store.outcomes().values()] == [DONE]
 
 
 def test_identity_depends_on_everything_that_changes_the_result(plan: Callable[..., Plan]) -> None:
@@ -248,7 +257,7 @@ def test_killed_run_loses_only_running_jobs(data_folder: Path, tmp_path: Path) -
     """SIGKILL after the first outcome; the second run repeats no finished job, and no worker is left running."""
     content = 'seeds = 4\n[[method]]\nname = "ESZSL"\nsearch = { feature_penalty = [1.0, 10.0] }\n[[data]]\npath = "world"\n'
     (tmp_path / "plan.toml").write_text(content)
-    command = [sys.executable, "-m", "sightunseen.cli", "benchmark", "run", str(tmp_path / "plan.toml")]
+    command = [sys.executable, "-m", "sightunseen", "benchmark", "run", str(tmp_path / "plan.toml")]
     command += ["--data", str(data_folder), "--out", str(tmp_path / "results"), "--jobs", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as first:
         assert first.stderr is not None
@@ -292,7 +301,7 @@ def test_ctrl_c_stops_and_tells_how_to_resume(data_folder: Path, tmp_path: Path)
     (tmp_path / "plan.toml").write_text(
         'seeds = 50\n[[method]]\nname = "CVC"\nsettings = { n_steps = 200, hidden = 16 }\n[[data]]\npath = "world"\n'
     )
-    command = [sys.executable, "-m", "sightunseen.cli", "benchmark", "run", str(tmp_path / "plan.toml")]
+    command = [sys.executable, "-m", "sightunseen", "benchmark", "run", str(tmp_path / "plan.toml")]
     command += ["--data", str(data_folder), "--out", str(tmp_path / "results")]
     options: dict[str, Any] = {"text": True, "start_new_session": True, "preexec_fn": _enable_ctrl_c}
     with subprocess.Popen(command, stderr=subprocess.PIPE, **options) as run:

@@ -90,7 +90,7 @@ def test_each_command_has_the_parser_with_limited_messages() -> None:
 def test_broken_pipe_is_not_an_error() -> None:
     import subprocess
 
-    command = [sys.executable, "-m", "sightunseen.cli", "methods"]
+    command = [sys.executable, "-m", "sightunseen", "methods"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()

@@ -1,4 +1,4 @@
-"""``python -m sightunseen.cli``."""
+"""``python -m sightunseen``: the command line."""
 
 import sys
 
