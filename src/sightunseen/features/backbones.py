@@ -8,19 +8,30 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_choice
-from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
+from sightunseen.core.documents import quoted
+from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.core.extras import needed
+from sightunseen.core.plugins import BACKBONES, is_path, load_object, plugins
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-PREFIXES = ("efficientnet_lite", "onnx:", "torchvision:", "timm:", "open_clip:")
+MODULES = {  # module of this package that opens a name, by the beginning of the name
+    "efficientnet_lite": "torch_backbones",
+    "torchvision:": "torch_backbones",
+    "timm:": "torch_backbones",
+    "open_clip:": "torch_backbones",
+    "hf:": "transformers_backbones",
+    "onnx:": "onnx_backbones",
+}
+EXTRAS = {"efficientnet_lite": "'sightunseen[photos]'", "hf:": "'sightunseen[transformers]'"}  # that torch comes with
 NAMES = (
-    "efficientnet_lite0, efficientnet_lite1, efficientnet_lite2, onnx:FILE, torchvision:NAME, timm:NAME, open_clip:NAME/WEIGHTS"
+    "efficientnet_lite0, efficientnet_lite1, efficientnet_lite2, hf:NAME_OR_FOLDER, onnx:FILE, torchvision:NAME, timm:NAME, "
+    "open_clip:NAME/WEIGHTS and plug-ins (package.module:factory)"
 )
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -36,11 +47,15 @@ class Backbone(ABC):
         Hash of the weights and the preprocessing. Features with different fingerprints must not be mixed.
     size : int
         Number of features per photo.
+    text_encoder : str or None
+        Name of the text encoder whose vectors are in the space of the features, if the backbone is the image side of a dual
+        encoder such as CLIP.
     """
 
     name: str
     fingerprint: str
     size: int
+    text_encoder: str | None = None
 
     @abstractmethod
     def prepare(self, image: "Image") -> Any:
@@ -73,8 +88,9 @@ class Backbone(ABC):
         """
 
     def describe(self) -> dict[str, Any]:
-        """Return name, fingerprint and size, as stored in feature files and models."""
-        return {"name": self.name, "fingerprint": self.fingerprint, "size": self.size}
+        """Return name, fingerprint, size and, of a dual encoder, the text encoder, as stored in feature files and models."""
+        known = {"name": self.name, "fingerprint": self.fingerprint, "size": self.size}
+        return known if self.text_encoder is None else {**known, "text_encoder": self.text_encoder}
 
     def _measure(self) -> int:
         """The number of features, determined with a grey photo."""
@@ -133,10 +149,12 @@ def open_backbone(name: str, device: str = "auto") -> Backbone:
     Parameters
     ----------
     name : str
-        ``efficientnet_lite0`` to ``efficientnet_lite2``; ``torchvision:NAME``, with torchvision's default weights, or
-        ``torchvision:NAME/WEIGHTS`` as in ``torchvision:resnet101/IMAGENET1K_V1``; ``timm:NAME``;
-        ``open_clip:NAME/WEIGHTS`` as in ``open_clip:ViT-B-32/openai``; or ``onnx:FILE``, see
-        :class:`~sightunseen.features.onnx_backbones.OnnxBackbone`.
+        ``efficientnet_lite0`` to ``efficientnet_lite2``; ``hf:FOLDER`` or ``hf:REPOSITORY``, a checkpoint of transformers, see
+        :func:`~sightunseen.features.transformers_backbones.open_named`; ``torchvision:NAME``, with torchvision's default
+        weights, or ``torchvision:NAME/WEIGHTS`` as in ``torchvision:resnet101/IMAGENET1K_V1``; ``timm:NAME``;
+        ``open_clip:NAME/WEIGHTS`` as in ``open_clip:ViT-B-32/openai``; ``onnx:FILE``, see
+        :class:`~sightunseen.features.onnx_backbones.OnnxBackbone`; or a plug-in: the name of an entry point of
+        ``sightunseen.backbones``, or ``package.module:factory``, where ``factory()`` returns a :class:`Backbone`.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device to compute on; ``auto`` uses the GPU if there is one.
 
@@ -160,13 +178,26 @@ def open_backbone(name: str, device: str = "auto") -> Backbone:
     1280
     """
     check_choice("device", device, DEVICES)
-    if not name.startswith(PREFIXES) or name in PREFIXES:
-        raise SettingsError(f"there is no backbone '{name}'; there are {NAMES}.")
-    module = importlib.import_module(
-        f"sightunseen.features.{'onnx_backbones' if name.startswith('onnx:') else 'torch_backbones'}"
-    )
-    opened: Backbone = module.open_named(name, device)
+    prefix = next((known for known in MODULES if name.startswith(known) and name != known), None)
+    if prefix is None and (name in plugins(BACKBONES) or is_path(name)):
+        return _of_plugin(name)
+    if prefix is None:
+        raise SettingsError(f"there is no backbone '{quoted(name)}'; there are {NAMES}.")
+    if prefix != "onnx:":
+        needed("torch", EXTRAS.get(prefix, "'sightunseen[deep]'"))
+    opened: Backbone = importlib.import_module(f"sightunseen.features.{MODULES[prefix]}").open_named(name, device)
     return opened
+
+
+def _of_plugin(name: str) -> Backbone:
+    """Call the factory of a plug-in; the name that the user gave is recorded, since it opens the backbone again."""
+    made = load_object(name, BACKBONES)()
+    if not isinstance(made, Backbone):
+        raise SettingsError(
+            f"'{quoted(name)}' made {quoted(made)}; a factory of backbones returns a sightunseen.features.backbones.Backbone."
+        )
+    made.name = name
+    return made
 
 
 def fingerprint_of(*parts: str | bytes) -> str:
@@ -180,57 +211,3 @@ def fingerprint_of(*parts: str | bytes) -> str:
         content = re.sub(r" at 0x[0-9a-fA-F]+", "", part).encode() if isinstance(part, str) else part
         digest.update(len(content).to_bytes(8, "little") + content)
     return digest.hexdigest()
-
-
-def needed(module: str, install: str) -> Any:
-    """Import an optional package.
-
-    Parameters
-    ----------
-    module : str
-        Module to import.
-    install : str
-        Arguments of ``pip install``, for the error message.
-
-    Returns
-    -------
-    module
-        The imported module.
-
-    Raises
-    ------
-    MissingDependencyError
-        If the import fails.
-    """
-    try:
-        return importlib.import_module(module)
-    except Exception as error:  # a package built for another torch version can raise anything
-        why = "" if isinstance(error, ModuleNotFoundError) else f" (it is installed, but its import failed: {error})"
-        raise MissingDependencyError(f"this backbone needs the package {module}{why}: pip install {install}") from error
-
-
-def cut_and_resized(image: "Image", size: tuple[int, int], part: float) -> NDArray[np.uint8]:
-    """Crop the centre of a photo and resize it.
-
-    Parameters
-    ----------
-    image : PIL.Image.Image
-        Photo in RGB.
-    size : tuple of int
-        Height and width of the result.
-    part : float
-        Fraction of the largest centre crop with these proportions.
-
-    Returns
-    -------
-    ndarray of shape (height, width, 3)
-        Pixels from 0 to 255.
-    """
-    from PIL import Image
-
-    height, width = size
-    scale = part * min(image.width / width, image.height / height)
-    across, down = scale * width, scale * height
-    left, top = (image.width - across) / 2, (image.height - down) / 2
-    box = (left, top, left + across, top + down)
-    return np.asarray(image.resize((width, height), Image.Resampling.BICUBIC, box=box))

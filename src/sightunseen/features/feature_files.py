@@ -35,6 +35,7 @@ class _Described:
     name: str
     fingerprint: str
     size: int
+    text_encoder: str | None = None
 
 
 def write_features(
@@ -96,7 +97,8 @@ def backbone_of(path: str | Path) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        Name, fingerprint and size of the backbone; None if the file does not store them.
+        Name, fingerprint and size of the backbone, with the text encoder of a dual encoder; None if the file does not store
+        them.
 
     Raises
     ------
@@ -112,7 +114,8 @@ def _read_backbone(path: Path) -> dict[str, Any] | None:
     if stored is None:
         return None
     try:
-        return asdict(validated(_Described, parse_document(stored)))
+        found = asdict(validated(_Described, parse_document(stored)))
+        return {key: value for key, value in found.items() if value is not None}
     except DocumentError as error:
         raise DataError(f"{path}: the description of the backbone, '{KEY}', is damaged: {error}. Write it again.") from error
 

@@ -1,33 +1,36 @@
 """Backbones in ONNX files, run by onnxruntime."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightunseen.core.arrays import Floats
-from sightunseen.core.documents import quoted
+from sightunseen.core.documents import DocumentError, quoted
 from sightunseen.core.errors import SettingsError
+from sightunseen.core.extras import needed
 from sightunseen.core.files import sha256_of
 from sightunseen.core.limits import PHOTO_SIDE
-from sightunseen.features.backbones import Backbone, cut_and_resized, fingerprint_of, needed
+from sightunseen.features.backbones import Backbone, fingerprint_of
+from sightunseen.features.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-IMAGENET = {"mean": "123.675,116.28,103.53", "std": "58.395,57.12,57.375"}  # for pixels from 0 to 255
-PART = 0.875  # fraction of the centre crop, 224 / 256
+IMAGENET = Preprocessing([224, 224], [123.675, 116.28, 103.53], [58.395, 57.12, 57.375])
+METADATA = "sightunseen.preprocessing"  # key in the metadata of the file
 
 
 class OnnxBackbone(Backbone):
     """Backbone made from an ONNX model.
 
     The model has one input, photos of shape (n, 3, h, w). Its first output are the features, of shape (n, d) or
-    (n, d, h, w); the latter are averaged over h and w. Photos are cropped to their centre, resized to (h, w) and
-    standardised with the mean and standard deviation of ImageNet.
+    (n, d, h, w); the latter are averaged over h and w. Photos are preprocessed as the metadata of the file say, see
+    :func:`~sightunseen.features.onnx_export.export_backbone`. Without metadata, they are cropped to their centre, resized to
+    (h, w) and standardised with the mean and standard deviation of ImageNet.
 
     Parameters
     ----------
@@ -50,7 +53,7 @@ class OnnxBackbone(Backbone):
     """
 
     def __init__(self, name: str, path: Path, options: dict[str, str], device: str = "auto") -> None:
-        runtime = needed("onnxruntime", "onnxruntime")
+        runtime = needed("onnxruntime", "'sightunseen[onnx]'")
         if not path.is_file():
             raise SettingsError(f"there is no file {path} for the backbone '{name}'.")
         available = runtime.get_available_providers()
@@ -62,18 +65,18 @@ class OnnxBackbone(Backbone):
         except Exception as error:  # onnxruntime has its own exceptions
             raise SettingsError(f"{path} cannot be opened as an ONNX model ({error}).") from error
         self.name = name
-        self.most, self.shape = _input_of(self.session, path, options.pop("size", "224"))
-        self.mean, self.std = (_numbers(name, key, options.pop(key, IMAGENET[key])) for key in ("mean", "std"))
+        stored = _preprocessing_of(self.session, path)
+        self.most, shape = _input_of(self.session, path, options.pop("size", str(stored.size[0])))
+        numbers: dict[str, Any] = {key: _numbers(name, key, options.pop(key)) for key in ("mean", "std") if key in options}
         if options:
             raise SettingsError(f"the backbone '{name}' has the options mean, std and size; got '{next(iter(options))}'.")
-        preprocessing = f"middle {PART}, bicubic to {self.shape}, minus {self.mean.tolist()}, by {self.std.tolist()}"
-        self.fingerprint = fingerprint_of(sha256_of(path), preprocessing)
+        self.preprocessing = replace(stored, size=[*shape], **numbers)
+        self.fingerprint = fingerprint_of(sha256_of(path), _described(self.preprocessing))
         self.size = self._measure()
 
     def prepare(self, image: "Image") -> Floats:
         """Preprocess a photo to an array of shape (3, h, w)."""
-        pixels = cut_and_resized(image, self.shape, PART).astype(np.float32)
-        return ((pixels - self.mean) / self.std).transpose(2, 0, 1)
+        return self.preprocessing(image)
 
     def __call__(self, batch: Any) -> Floats:
         """Compute the features, (n, size), of preprocessed photos, (n, 3, h, w)."""
@@ -121,11 +124,30 @@ def _input_of(session: Any, path: Path, size: str) -> tuple[int | None, tuple[in
     return batch, sides
 
 
-def _numbers(name: str, key: str, text: str) -> NDArray[np.float32]:
+def _preprocessing_of(session: Any, path: Path) -> Preprocessing:
+    """Preprocessing in the metadata of the file; without metadata that of ImageNet."""
+    stored = session.get_modelmeta().custom_metadata_map.get(METADATA)
     try:
-        values = np.array([float(part) for part in text.split(",")], dtype=np.float32)
+        return IMAGENET if stored is None else Preprocessing.from_json(stored)
+    except DocumentError as error:
+        raise SettingsError(f"{path}: the metadata '{METADATA}' are damaged: {error}. Export the model again.") from error
+
+
+def _described(preprocessing: Preprocessing) -> str:
+    """Description of the preprocessing in the fingerprint, with numbers as the network gets them."""
+    mean, std = (np.array(values, np.float32) for values in (preprocessing.mean, preprocessing.std))
+    mean, std = (values[:1] if (values == values[0]).all() else values for values in (mean, std))
+    crop = f"middle {preprocessing.part}" if not preprocessing.squash else f"squashed {preprocessing.part}"
+    size = tuple(preprocessing.size)
+    return f"{crop}, {preprocessing.resample} to {size}, minus {mean.tolist()}, by {std.tolist()}"
+
+
+def _numbers(name: str, key: str, text: str) -> list[float]:
+    """Three numbers from an option that has one or three."""
+    try:
+        values = [float(part) for part in text.split(",")]
     except ValueError:
-        values = np.empty(0, dtype=np.float32)
-    if values.size not in (1, 3) or not np.isfinite(values).all() or (key == "std" and not (values > 0).all()):
+        values = []
+    if len(values) not in (1, 3) or not np.isfinite(values).all() or (key == "std" and min(values) <= 0):
         raise SettingsError(f"{key} of the backbone '{name}' must be one number or three, such as 127; got '{text}'.")
-    return values
+    return values * 3 if len(values) == 1 else values

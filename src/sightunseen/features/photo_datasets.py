@@ -41,7 +41,8 @@ def load_photos(
         Class table or its file. The default is ``classes.csv`` (or ``.parquet``, ``.json``, ``.npz``) in the folder of the
         photos or in its parent.
     semantics : str, default="auto"
-        Content of the class vectors, see :func:`~sightunseen.semantics.describe.describe_classes`.
+        Content of the class vectors, see :func:`~sightunseen.semantics.describe.describe_classes`. Texts are encoded by the
+        text side of the backbone if it is a dual encoder, unless ``semantics`` names an encoder.
     seen : collection of labels, optional
         Classes that a model was trained on. If given, photos without a split become test images.
     tell : callable, optional
@@ -68,7 +69,8 @@ def load_photos(
     source, photos = Path(source), list_photos(source)
     if photos.labels is None:
         raise DataError(f"{source} has no labels. Put the photos into folders named after their classes.")
-    table, sources = _classes(source, classes, semantics)
+    encoder = None if ":" in semantics else backbone.text_encoder  # the text side of a dual encoder, unless another is named
+    table, sources = _classes(source, classes, semantics, encoder)
     batches = list(watch(extract(photos.paths, backbone, tell=tell), len(photos)))
     rows = np.concatenate([batch.rows for batch in batches])
     if not len(rows):
@@ -91,7 +93,9 @@ def load_photos(
     )
 
 
-def _classes(source: Path, classes: ClassTable | str | Path | None, semantics: str) -> tuple[ClassTable, dict[str, str]]:
+def _classes(
+    source: Path, classes: ClassTable | str | Path | None, semantics: str, encoder: str | None
+) -> tuple[ClassTable, dict[str, str]]:
     if isinstance(classes, ClassTable):
         return classes, {}
     folders = [source, source.parent] if source.is_dir() else [source.parent]
@@ -99,4 +103,4 @@ def _classes(source: Path, classes: ClassTable | str | Path | None, semantics: s
     found = Path(classes) if classes is not None else next(iter(beside), None)
     if found is None:
         raise DataError(f"there is no table of classes at {source}. Give one with --classes FILE: one line per class.")
-    return load_classes(found, semantics), {f"classes {found.name}": content_fingerprint(found)}
+    return load_classes(found, semantics, encoder), {f"classes {found.name}": content_fingerprint(found)}

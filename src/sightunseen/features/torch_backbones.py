@@ -1,6 +1,5 @@
 """Backbones from torch networks: EfficientNet-Lite, torchvision, timm and OpenCLIP."""
 
-import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,9 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from sightunseen.core.arrays import Floats
+from sightunseen.core.checkpoints import parameter_digest
 from sightunseen.core.errors import SettingsError
+from sightunseen.core.extras import needed
 from sightunseen.core.weights import PINNED, check_weights
-from sightunseen.features.backbones import NAMES, Backbone, cut_and_resized, fingerprint_of, needed
+from sightunseen.features.backbones import NAMES, Backbone, fingerprint_of
+from sightunseen.features.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -65,10 +67,11 @@ class NetworkBackbone(Backbone):
         self.name = name
         self.device = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
         self.network = network.eval().requires_grad_(False)
-        self.fingerprint = fingerprint_of(digest or _digest(network), preprocessing)
+        self.fingerprint = fingerprint_of(digest or parameter_digest(network), preprocessing)
         self.network.to(self.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.threads = torch.get_num_threads()
         self.transform = transform
+        self.preprocessing: Preprocessing | None = transform if isinstance(transform, Preprocessing) else None
         self.features = self.network if features is None else features
         self.size = self._measure()
 
@@ -113,11 +116,7 @@ def _lite(name: str, _rest: str, device: str) -> NetworkBackbone:
     trusted = check_weights(name, dict.fromkeys(pinned.files, Path(weights))) == pinned.files
     network = needed("efficientnet_lite_pytorch", install).EfficientNet.from_name(f"efficientnet-lite{number}")
     network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
-
-    def transform(image: "Image") -> Floats:
-        pixels = cut_and_resized(image, (size, size), size / (size + LITE_MARGIN))
-        return ((pixels.astype(np.float32) - 127.0) / 128.0).transpose(2, 0, 1)
-
+    transform = Preprocessing([size, size], [127.0] * 3, [128.0] * 3, size / (size + LITE_MARGIN))
     preprocessing = f"middle {size}/{size + LITE_MARGIN}, bicubic to {size}, (x - 127) / 128"
     return NetworkBackbone(
         name,
@@ -185,12 +184,3 @@ def _behead(network: nn.Module, name: str) -> None:
             head[-1] = nn.Identity()
             return
     raise SettingsError(f"the backbone '{name}' does not end in a linear classifier. Choose another, such as resnet101.")
-
-
-def _digest(network: nn.Module) -> str:
-    """SHA-256 of all weights, in the order of their names."""
-    digest = hashlib.sha256()
-    for key, tensor in sorted(network.state_dict().items()):
-        digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()

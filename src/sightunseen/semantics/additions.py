@@ -8,9 +8,13 @@ import numpy as np
 
 from sightunseen.core.class_table import ClassTable, Vectors
 from sightunseen.core.conversion import as_matrix
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError
-from sightunseen.semantics.describe import ENCODED, ClassDescriptions, filled, texts_of
-from sightunseen.semantics.text import Encoder, open_recorded_encoder
+from sightunseen.core.names import readable
+from sightunseen.semantics.describe import ENCODED, ClassDescriptions, filled, stored_texts, texts_of
+from sightunseen.semantics.text import MINILM, Encoder, encode_names, open_recorded_encoder
+
+SAME = 0.999  # least cosine of two vectors of one text by the same weights, on different machines
 
 
 def describe_like(table: ClassTable, new: ClassDescriptions, encoder: Encoder | None = None) -> ClassTable:
@@ -61,12 +65,15 @@ def describe_like(table: ClassTable, new: ClassDescriptions, encoder: Encoder | 
         warnings.warn(f"attributes are not used: the classes are known by '{table.use}'.", stacklevel=2)
     encode = encoder or open_recorded_encoder(named)
     split = table.vectors.shape[1] - encode.size  # index of the first text dimension
-    texts = np.asarray(encode(texts_of(new)), dtype=np.float64)
+    by_name = kind == "names" and new.descriptions is None
+    found = encode_names(encode, [readable(label) for label in new.labels]) if by_name else encode(texts_of(new))
+    texts = np.asarray(found, dtype=np.float64)
     if split < 0 or (kind != "both" and split > 0):
         raise DataError(f"'{table.use}' has {table.vectors.shape[1]} numbers per class, {encode.name} makes {encode.size}.")
+    _check_encoder(table, encode, split)
     if kind == "both":
         texts = np.hstack([_completed(table, new, split), texts * np.linalg.norm(table.vectors[0, split:])])
-    return ClassTable(new.labels, {table.use: texts}, table.attribute_names)
+    return ClassTable(new.labels, {table.use: texts}, table.attribute_names, texts=stored_texts(new))
 
 
 def vector_for(model_or_table: Any, description: str | None = None, attributes: Mapping[str, float] | None = None) -> Vectors:
@@ -101,6 +108,23 @@ def vector_for(model_or_table: Any, description: str | None = None, attributes: 
         None if description is None else (description,),
     )
     return np.asarray(describe_like(table, new).vectors[0])
+
+
+def _check_encoder(table: ClassTable, encode: Encoder, split: int) -> None:
+    """Check that the encoder gives back a text vector of the table: a repository may have changed since."""
+    kind = table.use.partition(":")[0]
+    known = next((label for label in table.labels.tolist() if label in table.texts), None)
+    if known is None or kind == "names" or encode.name == MINILM:  # the weights of MiniLM are compared when they are loaded
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a truncated text was reported when the table was made
+        found = np.asarray(encode([table.texts[known]]), dtype=np.float64)[0]
+    stored = table.vectors_of([known])[0, split:]
+    if found @ stored < SAME * np.linalg.norm(found) * np.linalg.norm(stored):
+        raise DataError(
+            f"the text encoder '{encode.name}' gives another vector for the class '{quoted(known)}' than when the model was "
+            "trained: its weights have changed. Open the revision that was used (NAME@REVISION), or train again."
+        )
 
 
 def _completed(table: ClassTable, new: ClassDescriptions, size: int) -> Vectors:

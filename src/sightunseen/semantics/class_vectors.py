@@ -112,7 +112,7 @@ class AttributeScaling:
         vectors = self.imputed(table.vectors)
         if vectors is table.vectors:
             return table
-        return ClassTable(table.labels, {**table.semantics, table.use: vectors}, table.names, use=table.use)
+        return ClassTable(table.labels, {**table.semantics, table.use: vectors}, table.names, table.use, table.texts)
 
     def __call__(self, vectors: Vectors) -> Vectors:
         """Scale class vectors of shape (c, a) without missing values; the identity returns the same array."""

@@ -10,7 +10,7 @@ from sightunseen.core.class_table import ClassTable, Vectors
 from sightunseen.core.errors import DataError, MissingDependencyError, SettingsError
 from sightunseen.core.names import readable
 from sightunseen.semantics.class_vectors import AttributeScaling, missing_values
-from sightunseen.semantics.text import MINILM, Encoder, open_encoder
+from sightunseen.semantics.text import MINILM, Encoder, encode_names, open_encoder
 
 ENCODED = ("text", "names", "both")  # kinds of vectors that use a text encoder, called KIND:ENCODER in a table
 KINDS = ("attributes", *ENCODED)
@@ -72,8 +72,8 @@ def describe_classes(raw: ClassDescriptions, semantics: str = "auto", encoder: E
     """Build a class table from names, attributes and descriptions.
 
     The table holds every kind of vectors that can be made. Those of a text encoder are named after it, as in
-    ``text:all-MiniLM-L6-v2``. No encoder is needed for ``attributes``, nor for ``auto`` if there are attributes and no
-    descriptions.
+    ``text:all-MiniLM-L6-v2``. Without a given encoder, none is opened for ``attributes``, nor for ``auto`` if there are
+    attributes and no descriptions. A dual encoder such as CLIP encodes names within prompt templates.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def describe_classes(raw: ClassDescriptions, semantics: str = "auto", encoder: E
     _check_possible(raw, kind)
     vectors = {} if raw.values is None else {"attributes": _attributes_of(raw)}
     names = {} if raw.attribute_names is None else {"attributes": list(raw.attribute_names)}
-    if kind == "attributes" and (wanted != "auto" or raw.descriptions is None):
+    if kind == "attributes" and not (encoder or named) and (wanted != "auto" or raw.descriptions is None):
         return ClassTable(raw.labels, vectors, names)
     try:
         encode = open_encoder(encoder or named or MINILM) if isinstance(encoder, str | None) else encoder
@@ -137,7 +137,8 @@ def describe_classes(raw: ClassDescriptions, semantics: str = "auto", encoder: E
         if made == "both" and raw.attribute_names is not None:
             texts = [f"text {k}" for k in range(1, encode.size + 1)]
             names[f"{made}:{encode.name}"] = [*raw.attribute_names, *texts]
-    return ClassTable(raw.labels, vectors, names, use=kind if kind == "attributes" else f"{kind}:{encode.name}")
+    use = kind if kind == "attributes" else f"{kind}:{encode.name}"
+    return ClassTable(raw.labels, vectors, names, use, texts=stored_texts(raw))
 
 
 def texts_of(raw: ClassDescriptions) -> list[str]:
@@ -160,6 +161,22 @@ def texts_of(raw: ClassDescriptions) -> list[str]:
             f"classes without a description, described by their names: {len(without)} (first: '{without[0]}').", stacklevel=3
         )
     return [readable(label) if text is None else text for label, text in zip(raw.labels, given, strict=True)]
+
+
+def stored_texts(raw: ClassDescriptions) -> dict[str, str]:
+    """Return the descriptions by label, without classes that have none.
+
+    Parameters
+    ----------
+    raw : ClassDescriptions
+        The classes.
+
+    Returns
+    -------
+    dict of str to str
+        The descriptions.
+    """
+    return {label: text for label, text in zip(raw.labels, raw.descriptions or (), strict=False) if text is not None}
 
 
 def filled(values: Vectors, means: Vectors, what: str, where: str) -> Vectors:
@@ -210,7 +227,7 @@ def _encoded(raw: ClassDescriptions, attributes: Vectors | None, encode: Encoder
             scaling = AttributeScaling() if raw.attribute_names is None else AttributeScaling.of_attributes(attributes)
             scale = float(np.sqrt(np.nanmean(np.square(scaling(scaling.imputed(attributes))).sum(axis=1)))) or 1.0
             kinds["both"] = np.hstack([attributes, kinds["text"] * scale])
-    kinds["names"] = np.asarray(encode([readable(label) for label in raw.labels]), dtype=np.float64)
+    kinds["names"] = np.asarray(encode_names(encode, [readable(label) for label in raw.labels]), dtype=np.float64)
     return kinds
 
 

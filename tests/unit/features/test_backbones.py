@@ -17,12 +17,14 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from sightunseen.core.checkpoints import parameter_digest
 from sightunseen.core.errors import DataError, MissingDependencyError, ModelError, SettingsError
 from sightunseen.core.weights import PINNED
 from sightunseen.data.photo_files import read_photo
 from sightunseen.data.photo_lists import list_photos
-from sightunseen.features.backbones import CallableBackbone, cut_and_resized, open_backbone
-from sightunseen.features.torch_backbones import NetworkBackbone, _digest
+from sightunseen.features.backbones import CallableBackbone, open_backbone
+from sightunseen.features.preprocessing import Preprocessing, cut_and_resized
+from sightunseen.features.torch_backbones import NetworkBackbone
 
 SHARED = Path(os.environ.get("SIGHTUNSEEN_SHARED", Path(__file__).parents[4] / "shared"))
 
@@ -102,7 +104,7 @@ def test_fingerprint_is_reproducible_and_depends_on_the_weights(lite: NetworkBac
 
 
 def test_pinned_digest_is_that_of_the_loaded_parameters(lite: NetworkBackbone) -> None:
-    assert _digest(lite.network) == PINNED["efficientnet_lite0"].network
+    assert parameter_digest(lite.network) == PINNED["efficientnet_lite0"].network
 
 
 def test_changed_weights_are_refused_unless_the_user_asks_for_them(
@@ -156,9 +158,9 @@ def test_very_small_and_very_long_photos_are_preprocessed(size: tuple[int, int])
 # -- names ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["resnet101", "", "onnx:", "efficientnet_lite9", "efficientnet_lite"])
+@pytest.mark.parametrize("name", ["resnet101", "", "onnx:", "hf:", "efficientnet_lite9", "efficientnet_lite"])
 def test_an_unknown_backbone_is_named_with_the_available_ones(name: str) -> None:
-    with pytest.raises(SettingsError, match=r"there are efficientnet_lite0.*onnx:FILE.*torchvision:NAME"):
+    with pytest.raises(SettingsError, match=r"there are efficientnet_lite0.*hf:NAME_OR_FOLDER.*onnx:FILE.*torchvision:NAME"):
         open_backbone(name)
 
 
@@ -170,7 +172,11 @@ def test_an_unknown_backbone_is_named_with_the_available_ones(name: str) -> None
         ("torchvision:resnet101", "torchvision", "torchvision"),
         ("timm:resnet50", "timm", "timm"),
         ("open_clip:ViT-B-32", "open_clip", "open_clip_torch"),
-        ("onnx:x.onnx", "onnxruntime", "onnxruntime"),
+        ("onnx:x.onnx", "onnxruntime", r"'sightunseen\[onnx\]'"),
+        ("efficientnet_lite0", "torch", r"'sightunseen\[photos\]'"),
+        ("timm:resnet50", "torch", r"'sightunseen\[deep\]'"),
+        ("hf:some/model", "torch", r"'sightunseen\[transformers\]'"),
+        ("hf:some/model", "transformers", r"'sightunseen\[transformers\]'"),
     ],
 )
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, name: str, package: str, install: str) -> None:
@@ -235,6 +241,30 @@ def test_onnx_preprocessing_uses_imagenet_statistics_by_default(tmp_path: Path) 
     np.testing.assert_allclose(prepared[:, 3, 3], expected, atol=1e-5)
     assert small.prepare(noise()).shape == (3, 16, 16)
     assert plain.fingerprint != small.fingerprint
+
+
+def test_onnx_preprocessing_is_read_from_the_metadata(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    plain = onnx_file(tmp_path / "plain.onnx", side=8)
+    model = onnx.load(plain)
+    prepare = Preprocessing([8, 8], [10.0, 20.0, 30.0], [2.0, 4.0, 8.0], part=0.5, squash=True, resample="nearest")
+    onnx.helper.set_model_props(model, {"sightunseen.preprocessing": prepare.to_json()})
+    onnx.save(model, tmp_path / "described.onnx")
+    described = open_backbone(f"onnx:{tmp_path / 'described.onnx'}")
+    np.testing.assert_array_equal(described.prepare(noise()), prepare(noise()))
+    assert np.abs(described.prepare(noise()) - open_backbone(f"onnx:{plain}").prepare(noise())).max() > 1
+    other = open_backbone(f"onnx:{tmp_path / 'described.onnx'}?mean=0")  # an option goes before the metadata
+    np.testing.assert_allclose(other.prepare(noise())[0] * 2, described.prepare(noise())[0] * 2 + 10, rtol=1e-6)
+    for damaged in (
+        "{",
+        '{"size": [8, 8]}',
+        prepare.to_json().replace("[8, 8]", "[8, 100000]"),
+        prepare.to_json().replace("near", ""),
+    ):
+        onnx.helper.set_model_props(model, {"sightunseen.preprocessing": damaged})
+        onnx.save(model, tmp_path / "damaged.onnx")
+        with pytest.raises(SettingsError, match=r"metadata 'sightunseen\.preprocessing' are damaged"):
+            open_backbone(f"onnx:{tmp_path / 'damaged.onnx'}")
 
 
 @pytest.mark.parametrize(

