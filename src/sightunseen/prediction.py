@@ -17,9 +17,10 @@ from sightunseen.methods.base.top_classes import ClassRanking
 
 ENDINGS = (".csv", ".json", ".jsonl", ".parquet")
 COLUMNS = ("path", "rank", "class", "confidence", "seen")
-REASONS = ("speaks_for", "speaks_against")  # further columns if predictions are explained
+REASONS = ("runner_up", "speaks_for", "speaks_against")  # further columns if predictions are explained
 
 Batch = dict[str, NDArray[Any]]  # the columns; one row per image and rank
+Explain = Callable[[Any, NDArray[Any], NDArray[Any]], Batch]
 
 
 def ranked(
@@ -28,7 +29,7 @@ def ranked(
     top: int = 1,
     candidates: ArrayLike | str | None = None,
     none: bool = True,
-    explain: Callable[[Any, NDArray[Any]], Batch] | None = None,
+    explain: Explain | None = None,
 ) -> Iterator[Batch]:
     """Predict the best classes of each image, best first, block by block.
 
@@ -48,8 +49,9 @@ def ranked(
     none : bool, default=True
         Whether images may be rejected.
     explain : callable, default=None
-        Called with the features (n, d) of a block and the best class (n,) of each image; returns further text columns (n,).
-        Their texts are in the row of the best class and empty in all others.
+        Called with the features (n, d) of a block, the two best classes (n, 2) of each image, and the score of the best minus
+        that of the second-best class (n,); returns further columns (n,). Their values are in the row of the best class, and
+        empty texts in all others. It is not called if there is only one candidate; the columns are empty then.
 
     Yields
     ------
@@ -78,13 +80,14 @@ def ranked(
     labels = model.candidates(candidates)
     ranking = ClassRanking(model, labels)
     answers, seen = np.append(labels.astype(object), NONE), np.append(ranking.seen, False)
-    for block, names, best in ranking.over(blocks, top, model.temperature_):
+    explained = explain is not None and len(labels) > 1
+    for block, names, best in ranking.over(blocks, max(top, 2) if explained else top, model.temperature_):
         is_none = ranking.is_none(best) & none
         # (n, 1 + k): NONE, then the best classes
-        columns = np.column_stack([np.full(len(is_none), len(labels)), best.columns])
+        columns = np.column_stack([np.full(len(is_none), len(labels)), best.columns[:, :top]])
         given = np.ones(columns.shape, dtype=bool)  # the answers that become rows
         given[:, 0], given[is_none, top:] = is_none, False
-        shares = best.confidences(model.temperature_)
+        shares = best.confidences(model.temperature_)[:, :top]
         confidence = np.column_stack([1 - shares[:, 0], shares])
         batch = {
             "path": np.repeat(names, given.sum(axis=1)),
@@ -94,14 +97,15 @@ def ranked(
             "seen": seen[columns[given]],
         }
         if explain is not None:
-            batch |= {name: _beside_best(texts, given) for name, texts in explain(block, labels[best.columns[:, 0]]).items()}
+            found = explain(block, labels[best.columns[:, :2]], best.scores[:, 0] - best.scores[:, 1]) if explained else {}
+            batch |= {name: _beside_best(found.get(name, ""), given) for name in found or REASONS}
         yield batch
 
 
-def _beside_best(texts: NDArray[Any], given: NDArray[np.bool_]) -> NDArray[Any]:
-    """Make a column with the text of each image (n,) in the row of its best class; ``given`` (n, 1 + k) marks the rows."""
+def _beside_best(values: Any, given: NDArray[np.bool_]) -> NDArray[Any]:
+    """Make a column with the value of each image (n,) in the row of its best class; ``given`` (n, 1 + k) marks the rows."""
     cells = np.full(given.shape, "", dtype=object)
-    cells[:, 1] = texts
+    cells[:, 1] = values
     return cells[given]
 
 

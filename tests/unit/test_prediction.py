@@ -165,9 +165,13 @@ def test_explanations_are_in_the_row_of_the_best_class(
 ) -> None:
     monkeypatch.setattr(blocks, "ROWS", block)
 
-    def explain(X: np.ndarray, labels: np.ndarray) -> Batch:
-        np.testing.assert_array_equal(X.argmax(axis=1), [LABELS.index(label) for label in labels])
-        return {"speaks_for": np.array([f"{label}, {x.max():.3f}" for label, x in zip(labels, X, strict=True)], dtype=object)}
+    def explain(X: np.ndarray, labels: np.ndarray, leads: np.ndarray) -> Batch:
+        order = np.argsort(-X, axis=1, kind="stable")[:, :2]
+        np.testing.assert_array_equal(order, [[LABELS.index(label) for label in pair] for pair in labels])
+        best, second = np.take_along_axis(X, order, axis=1).T
+        np.testing.assert_allclose(leads, best - second, atol=1e-6)
+        texts = [f"{label}, {x.max():.3f}" for (label, _), x in zip(labels, X, strict=True)]
+        return {"speaks_for": np.array(texts, dtype=object)}
 
     columns = (*prediction.COLUMNS, "speaks_for")
     for ending in (".csv", ".json", ".jsonl", ".parquet"):
@@ -182,6 +186,15 @@ def test_explanations_are_in_the_row_of_the_best_class(
     for rows in (listed, lines, read):
         assert [row["speaks_for"] for row in rows] == [row["speaks_for"] for row in found]
         assert [row["class"] for row in rows] == [row["class"] for row in found]
+
+
+def test_a_single_candidate_has_no_explanation(model, scores) -> None:
+    def never(*_: object) -> Batch:
+        pytest.fail("there is no second-best class")
+
+    (batch,) = ranked(model, named_blocks(scores, NAMES), 3, LABELS[:1], explain=never)
+    assert set(batch["class"]) <= {LABELS[0], NONE}
+    assert [set(batch[name]) for name in prediction.REASONS] == [{""}] * 3
 
 
 @pytest.mark.parametrize("name", ["answers.txt", "answers", "answers.csv.gz"])

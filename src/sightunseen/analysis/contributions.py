@@ -1,4 +1,4 @@
-"""Contribution of each attribute to the score of a class, for every method; contributions sum to a score difference."""
+"""Contributions of attributes and words to a score difference, over several images, for every method."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightunseen.analysis.answers import Answers
 from sightunseen.analysis.confusion import Confusion, most_confused
+from sightunseen.analysis.occlusion import DescriptionOcclusion
+from sightunseen.analysis.pairs import attribute_names, mean_of_seen, pair_attribution, phrase
 from sightunseen.analysis.path_attribution import PathAttribution
 from sightunseen.core.arrays import Doubles
-from sightunseen.core.class_table import ClassTable, Vectors
 from sightunseen.core.errors import DataError
 from sightunseen.methods import ZeroShotClassifier
 
@@ -20,9 +21,10 @@ MOST_IMAGES = 200  # images per explained mistake
 
 @dataclass(frozen=True)
 class Contributions:
-    """Contributions of the attributes to the score of ``label`` relative to ``other``.
+    """Contributions of attributes, or of words of descriptions, to the score of ``label`` relative to ``other``.
 
-    A positive contribution raises the score of ``label``, a negative one lowers it. Those of one image sum to its total.
+    A positive contribution raises the score of ``label``, a negative one lowers it. Those of all attributes of an image sum to
+    its total; those of words need not.
 
     Parameters
     ----------
@@ -31,13 +33,15 @@ class Contributions:
     other : label or None
         The reference class; None for the mean of the seen classes.
     names : ndarray of shape (a,)
-        Names of the attributes.
+        Names of the attributes; words in quotation marks.
     values : ndarray of shape (n, a)
         Contributions per image and attribute.
     totals : ndarray of shape (n,)
         Score of ``label`` minus score of ``other``, without seen-class bias.
     own, others : ndarray of shape (a,)
-        Class vectors of ``label`` and ``other``.
+        Values of the attributes for ``label`` and ``other``; 1 or 0 for words that a description has or lacks.
+    usual : ndarray of shape (a,), default=None
+        Means over the seen classes; NaN for words.
     """
 
     label: Any
@@ -47,6 +51,14 @@ class Contributions:
     totals: Doubles = field(repr=False)
     own: Doubles = field(repr=False)
     others: Doubles = field(repr=False)
+    usual: Doubles | None = field(default=None, repr=False)
+
+    @property
+    def phrases(self) -> list[str]:
+        """What ``label`` has or lacks, compared with ``other``; see :func:`~sightunseen.analysis.pairs.phrase`."""
+        usual = [None] * len(self.names) if self.usual is None else [None if np.isnan(u) else u for u in self.usual.tolist()]
+        rows = zip(self.names.tolist(), self.own.tolist(), self.others.tolist(), usual, strict=True)
+        return [phrase(*row) for row in rows]
 
     @property
     def mean(self) -> Doubles:
@@ -61,13 +73,14 @@ class Contributions:
 
     def only(self, indices: NDArray[np.intp]) -> "Contributions":
         """Restrict to some attributes, by index; ``totals`` still include all attributes."""
-        parts = {name: getattr(self, name)[..., indices] for name in ("names", "values", "own", "others")}
+        wanted = [name for name in ("names", "values", "own", "others", "usual") if getattr(self, name) is not None]
+        parts = {name: getattr(self, name)[..., indices] for name in wanted}
         return replace(self, **parts)
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A frequent confusion and the attributes that explain it.
+    """A frequent confusion and the attributes or words that explain it.
 
     Parameters
     ----------
@@ -128,35 +141,49 @@ def contributions(
             f"the contributions to the score of '{label}' need images, and there are no images in X. Give at least one."
         )
     table = model.table_
-    own = table.vectors_of([label])[0]
-    others = mean_of_seen(model) if other is None else table.vectors_of([other])[0]
+    own, usual = table.vectors_of([label])[0], mean_of_seen(model)
+    others = usual if other is None else table.vectors_of([other])[0]
     values, totals = PathAttribution(model, others, own)(images)
     attributes = np.array(attribute_names(table) if names is None else names, dtype=str)
-    return Contributions(label, other, attributes, values, totals, own, others)
+    return Contributions(label, other, attributes, values, totals, own, others, usual)
 
 
-def mean_of_seen(model: ZeroShotClassifier) -> Vectors:
-    """Mean vector of the seen classes, shape (a,).
-
-    Means that are zero up to rounding are set to zero.
+def pair_contributions(
+    model: ZeroShotClassifier, X: ArrayLike, label: Any, other: Any, occlusion: DescriptionOcclusion | None = None
+) -> Contributions:
+    """Compute the contributions of attributes and words to the score of a class relative to another one.
 
     Parameters
     ----------
     model : ZeroShotClassifier
         A fitted model.
+    X : array-like of shape (n, d)
+        Features of the images.
+    label, other : label
+        The class to explain and the reference class.
+    occlusion : DescriptionOcclusion, default=None
+        Occlusion of the descriptions of this model, which caches them.
 
     Returns
     -------
-    ndarray of shape (a,)
-        The mean vector.
+    Contributions
+        Contributions of the attributes that differ, and of the words of both descriptions.
+
+    Raises
+    ------
+    DataError
+        If a class is not in the model's class table.
     """
-    vectors = model.table_.vectors_of(model.seen_classes_)
-    mean = vectors.mean(axis=0)
-    return np.where(np.abs(mean) > 1e-12 * np.abs(vectors).max(axis=0), mean, 0.0)
+    attribution = pair_attribution(model, label, other, occlusion)
+    values, totals = attribution(X)
+    rows = [(part.value, part.other, np.nan if part.usual is None else part.usual) for part in attribution.parts]
+    own, others, usual = np.array(rows, dtype=np.float64).reshape(-1, 3).T
+    names = [f"“{part.name}”" if part.usual is None else part.name for part in attribution.parts]
+    return Contributions(label, other, np.array(names, dtype=str), values, totals, own, others, usual)
 
 
 def explained_mistakes(model: ZeroShotClassifier, answers: Answers, X: Any, top: int = 6, strongest: int = 5) -> list[Mistake]:
-    """Explain the most frequent confusions by attributes.
+    """Explain the most frequent confusions by attributes, and by words of the descriptions if they are stored with the model.
 
     Parameters
     ----------
@@ -169,27 +196,22 @@ def explained_mistakes(model: ZeroShotClassifier, answers: Answers, X: Any, top:
     top : int, default=6
         Maximum number of confusions.
     strongest : int, default=5
-        Maximum number of attributes per confusion.
+        Maximum number of attributes and words per confusion.
 
     Returns
     -------
     list of Mistake
-        The most frequent confusions first. Contributions are those of the confused images only, for the attributes with the
-        largest absolute mean.
+        The most frequent confusions first. Contributions are those of the confused images only, for the attributes and words
+        with the largest absolute mean.
 
     Raises
     ------
     DataError
         If the true labels are not known.
     """
-    found = []
+    found, occlusion = [], DescriptionOcclusion(model.table_)
     for confusion in most_confused(answers, top):
         rows = np.flatnonzero((answers.known_truth == confusion.truth) & (answers.predicted == confusion.predicted))
-        parts = contributions(model, X[rows[:MOST_IMAGES]], confusion.predicted, confusion.truth)
+        parts = pair_contributions(model, X[rows[:MOST_IMAGES]], confusion.predicted, confusion.truth, occlusion)
         found.append(Mistake(confusion, parts.only(parts.strongest(strongest))))
     return found
-
-
-def attribute_names(table: ClassTable) -> tuple[str, ...]:
-    """Names of the attributes in use, shape (a,); ``attribute 1``, ``attribute 2`` ... if they have no names."""
-    return table.attribute_names or tuple(f"attribute {number + 1}" for number in range(table.vectors.shape[1]))

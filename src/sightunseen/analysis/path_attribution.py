@@ -1,11 +1,11 @@
 """Attribution of a score difference to attributes, summed along a path between two class vectors."""
 
 import copy
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
 
 from sightunseen.core.arrays import Doubles
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
@@ -116,7 +116,7 @@ class PathAttribution:
         for first in range(0, len(self._moves) + 1, BLOCK):
             points = self.points(first, first + BLOCK)
             scored = np.logical_or(points.any(axis=1), self._zero_allowed)
-            model, labels = _with_points(self._model, points[scored])
+            model, labels = with_points(self._model, points[scored])
             yield model.scorer(labels), scored
 
     def _interpolate(self, scores: Doubles, X: ArrayLike) -> None:
@@ -147,11 +147,28 @@ def _scores(part: Part, X: ArrayLike) -> Doubles:
     return scores
 
 
-def _with_points(model: ZeroShotClassifier, points: Vectors) -> tuple[ZeroShotClassifier, Labels]:
-    """Copy the model and add the points (k, a) as classes; returns the copy and the new labels."""
+def with_points(model: ZeroShotClassifier, points: Vectors) -> tuple[ZeroShotClassifier, Labels]:
+    """Copy a model and add points of its space of class vectors as classes.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        A fitted model; it is not modified.
+    points : ndarray of shape (k, a)
+        Class vectors.
+
+    Returns
+    -------
+    model : ZeroShotClassifier
+        The copy.
+    labels : ndarray of shape (k,)
+        Labels of the points.
+    """
     labels = model.table_.fresh_labels(len(points))
     # Learned arrays are shared, not copied: add_classes does not change them, and cached attributions stay small.
-    learned = {id(value): value for value in vars(model).values() if isinstance(value, np.ndarray | Tensor | nn.Module)}
+    torch = sys.modules.get("torch")  # if it is not imported, no model has tensors
+    kinds = (np.ndarray,) if torch is None else (np.ndarray, torch.Tensor, torch.nn.Module)
+    learned = {id(value): value for value in vars(model).values() if isinstance(value, kinds)}
     return copy.deepcopy(model, learned).add_classes(ClassTable(labels, points)), labels
 
 
@@ -163,7 +180,7 @@ def _may_contain_zero(start: Vectors, end: Vectors) -> bool:
 def _accepts_zero_vector(model: ZeroShotClassifier) -> bool:
     """Whether a class with a zero vector can be added to the model."""
     try:
-        _with_points(model, np.zeros((1, model.table_.vectors.shape[1])))
+        with_points(model, np.zeros((1, model.table_.vectors.shape[1])))
     except DataError:
         return False
     return True

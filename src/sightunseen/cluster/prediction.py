@@ -9,9 +9,8 @@ from sightunseen.cluster.streams import stream
 from sightunseen.core.blocks import ROWS, named_blocks
 from sightunseen.data.table_files import open_features
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.prediction import Batch, ranked
+from sightunseen.prediction import Batch, Explain, ranked
 
-Explain = Callable[[Any, Any], Batch]
 SLICE = 16 * ROWS  # images of one task: whole blocks, so that they are those of a prediction without cluster
 
 
