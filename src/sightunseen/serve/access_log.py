@@ -6,6 +6,7 @@ import sys
 from datetime import UTC, datetime
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
+from typing import Any
 
 from sightunseen.core.errors import SettingsError
 from sightunseen.serve.exchange import Exchange
@@ -20,23 +21,31 @@ class AccessLog:
     Parameters
     ----------
     path : Path, optional
-        File to append to. Default: standard error.
-
-    Raises
-    ------
-    SettingsError
-        If the file cannot be opened.
+        File to append to. Default: standard error. It is created by :meth:`create` or the first request.
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        try:
-            self._handler = logging.StreamHandler(sys.stderr) if path is None else WatchedFileHandler(path, encoding="utf-8")
-        except OSError as error:
-            raise SettingsError(f"cannot write the access log {path} ({error.strerror}). Choose another file.") from error
-        # A full disk must not fail requests, nor print an exception for each of them.
-        self._handler.handleError = self._lost  # type: ignore[method-assign]
-        self._handler.setFormatter(logging.Formatter("%(message)s"))
+        self._path = path
+        self._handler: logging.StreamHandler[Any] | None = None
         self.lost = 0
+
+    def create(self) -> None:
+        """Open the file, so that an error is reported before the first request.
+
+        Raises
+        ------
+        SettingsError
+            If the file cannot be opened.
+        """
+        try:
+            stderr = self._path is None
+            handler = logging.StreamHandler(sys.stderr) if stderr else WatchedFileHandler(str(self._path), encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(f"cannot write the access log {self._path} ({error.strerror}). Choose another file.") from error
+        # A full disk must not fail requests, nor print an exception for each of them.
+        handler.handleError = self._lost  # type: ignore[method-assign]
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        self._handler = handler
 
     def __call__(self, exchange: Exchange) -> None:
         """Write one request."""
@@ -54,11 +63,15 @@ class AccessLog:
         if exchange.cause is not None:
             line["refused"] = exchange.cause
         # JSON in ASCII: no character of the input can begin a new line.
+        if self._handler is None:
+            self.create()
+        assert self._handler is not None
         self._handler.handle(logging.LogRecord("access", logging.INFO, "", 0, json.dumps(line), None, None))
 
     def close(self) -> None:
         """Close the file."""
-        self._handler.close()
+        if self._handler is not None:
+            self._handler.close()
 
     def _lost(self, record: logging.LogRecord) -> None:
         if self.lost == 0:

@@ -18,24 +18,23 @@ from sightunseen.features.backbones import Backbone
 from sightunseen.methods import ZeroShotClassifier
 from sightunseen.serve.access_log import AccessLog
 from sightunseen.serve.admission import Admission
-from sightunseen.serve.endpoints import Endpoints
+from sightunseen.serve.endpoints import OPTION_BYTES, Endpoints
 from sightunseen.serve.exchange import Observers
 from sightunseen.serve.limits import LIMITS, Limits
 from sightunseen.serve.metrics import Metrics
 from sightunseen.serve.middleware import Access, RequestMiddleware
-from sightunseen.serve.openapi import errors, image_body, json_body
+from sightunseen.serve.openapi import errors, form_body
+from sightunseen.serve.reading import body_route, invalid
 from sightunseen.serve.schemas import (
     ClassChange,
     ClassList,
     ExampleChange,
     ExampleOptions,
     Health,
-    NewClass,
-    NewExamples,
     Options,
-    PredictRequest,
     PredictResponse,
     Probe,
+    with_features,
 )
 
 PAGE_MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -115,43 +114,54 @@ def create_app(
 
 
 def _add_api(app: FastAPI, endpoints: Endpoints, access: Access, metrics: bool) -> None:
-    service = endpoints.service
+    limits, size = endpoints.limits, int(endpoints.service.model.n_features_in_)
+    predict_request = with_features(Options, "PredictRequest", size, limits)
+    new_examples = with_features(ExampleOptions, "NewExamples", size, limits)
+
+    # FastAPI takes the schema of a body from the annotation, which depends on the number of features of the model.
+    async def predict(request: Request, options: predict_request) -> Response:  # type: ignore[valid-type]
+        return await endpoints.predict(request, options)
+
+    async def add_examples(request: Request, options: new_examples) -> Response:  # type: ignore[valid-type]
+        return await endpoints.add_examples(request, options)
+
+    predict.__doc__, add_examples.__doc__ = endpoints.predict.__doc__, endpoints.add_examples.__doc__
     reading: Any = _token(access, access.everything)
     changing: Any = _token(access, True)
-    predict_body = image_body(Options, PredictRequest, service.model, endpoints.limits)
-    example_body = image_body(ExampleOptions, NewExamples, service.model, endpoints.limits)
     app.add_api_route("/health", endpoints.health, response_model=Health, responses=errors(), **reading)
     app.add_api_route("/health/live", endpoints.live, response_model=Probe, responses=errors())
     app.add_api_route("/health/ready", endpoints.ready, response_model=Probe, responses=errors(503))
     if metrics:
         app.add_api_route("/metrics", endpoints.measured, response_class=PlainTextResponse, responses=errors(), **reading)
     app.add_api_route("/classes", endpoints.classes, response_model=ClassList, responses=errors(422), **reading)
-    app.add_api_route(
+    app.router.add_api_route(
         "/predict",
-        endpoints.predict,
+        predict,
         methods=["POST"],
         response_model=PredictResponse,
-        openapi_extra=predict_body,
+        route_class_override=body_route(endpoints.json_bytes, endpoints.predict_photos),
+        openapi_extra=form_body(Options, limits),
         responses=errors(403, 409, 415, 422, 503),
         **reading,
     )
-    app.add_api_route(
+    app.router.add_api_route(
         "/classes",
         endpoints.add,
         methods=["POST"],
         status_code=201,
         response_model=ClassChange,
-        openapi_extra=json_body(NewClass, service.model),
+        route_class_override=body_route(OPTION_BYTES),
         responses=errors(403, 409, 415, 422, 503),
         **changing,
     )
-    app.add_api_route(
+    app.router.add_api_route(
         "/examples",
-        endpoints.add_examples,
+        add_examples,
         methods=["POST"],
         status_code=201,
         response_model=ExampleChange,
-        openapi_extra=example_body,
+        route_class_override=body_route(endpoints.json_bytes, endpoints.add_photos),
+        openapi_extra=form_body(ExampleOptions, limits),
         responses=errors(403, 404, 409, 415, 422, 503),
         **changing,
     )
@@ -188,4 +198,5 @@ async def _error(_: Request, error: Exception) -> JSONResponse:
     if isinstance(error, HTTPException):
         return JSONResponse({"error": quoted(error.detail, 500)}, error.status_code, error.headers)
     assert isinstance(error, RequestValidationError)
-    return JSONResponse({"error": quoted(error.errors()[0]["msg"], 500)}, 422)
+    found = invalid(error.errors())
+    return JSONResponse({"error": quoted(found.reason, 500)}, found.status)

@@ -67,7 +67,9 @@ class Describer:
             warnings.simplefilter("always")
             described = describe_like(table, description, self._encoder_of(table))
         if table.labels.dtype.kind != "U":
-            described = ClassTable([_number(new.name)], {table.use: described.vectors}, table.attribute_names)
+            label = _number(new.name)
+            texts = {label: new.description.strip()} if new.description else None
+            described = ClassTable([label], {table.use: described.vectors}, table.attribute_names, texts=texts)
         return copy.deepcopy(model).add_classes(described), [str(note.message) for note in notes]
 
     def _encoder_of(self, table: ClassTable) -> Encoder | None:

@@ -19,11 +19,10 @@ from sightunseen.methods import ZeroShotClassifier
 from sightunseen.serve.batches import BackboneBatcher
 from sightunseen.serve.limits import Limits, RequestError
 from sightunseen.serve.metrics import MEDIA, Metrics
-from sightunseen.serve.reading import read_json, read_photos
-from sightunseen.serve.schemas import ExampleOptions, Health, NewClass, NewExamples, Options, PredictRequest, Probe
+from sightunseen.serve.reading import read_photos
+from sightunseen.serve.schemas import ExampleOptions, Health, NewClass, Options, Probe
 from sightunseen.serve.service import ModelService
 
-PARSERS = 2  # large JSON bodies parsed at the same time; bounds their memory
 JSON = "application/json"
 NUMBER_BYTES = 32  # of a number in JSON, with spaces
 OPTION_BYTES = 1 << 20  # of all that is not features: names, descriptions, attributes
@@ -67,7 +66,7 @@ class Endpoints:
         self.limits = limits
         self.metrics = metrics
         self.stopping: Callable[[], bool] = lambda: False
-        self._json_bytes = OPTION_BYTES + limits.images * int(model.n_features_in_) * NUMBER_BYTES
+        self.json_bytes = OPTION_BYTES + limits.images * int(model.n_features_in_) * NUMBER_BYTES
         self._threads: dict[str, ThreadPoolExecutor] = {}
         self._batcher: BackboneBatcher | None = None
         metrics.gauge("photos_waiting", "Photos that wait for the backbone.", lambda: self.waiting)
@@ -84,7 +83,6 @@ class Endpoints:
         self._threads = {
             "predict": ThreadPoolExecutor(1, "predict"),
             "change": ThreadPoolExecutor(1, "change"),
-            "parse": ThreadPoolExecutor(PARSERS, "parse"),
         }
         if self.backbone is not None:
             self._batcher = BackboneBatcher(self.backbone, self.limits, self.metrics.batched)
@@ -128,35 +126,40 @@ class Endpoints:
         """List the classes, the attributes, and optionally the class vectors."""
         return Response(await self._in("predict", self.service.class_list, vectors), media_type=JSON)
 
-    async def predict(self, request: Request) -> Response:
+    async def predict(self, request: Request, options: Any) -> Response:
         """Predict the classes of photos (multipart form) or of images given as features (JSON)."""
-        features, names, options = await self._images(request, Options, PredictRequest)
+        features = _features(request, options.features)
+        names = [str(number) for number in range(len(features))]
         return await self._answer("predict", self.service.predict, features, names, options)
 
-    async def add(self, request: Request) -> Response:
+    async def predict_photos(self, request: Request) -> Response:
+        """Predict the classes of the photos of a form."""
+        features, names, options = await self._photos(request, Options)
+        return await self._answer("predict", self.service.predict, features, names, options)
+
+    async def add(self, new: NewClass) -> Response:
         """Add a class by a description or attributes; attributes that are not given have their mean value."""
-        new = await read_json(request, NewClass, self._threads["parse"], OPTION_BYTES)
         return await self._changed("add class", 201, self.service.add, new)
 
-    async def add_examples(self, request: Request) -> Response:
+    async def add_examples(self, request: Request, options: Any) -> Response:
         """Add photos (multipart form) or images given as features (JSON) as examples of a class."""
-        features, _, options = await self._images(request, ExampleOptions, NewExamples)
+        features = _features(request, options.features)
+        return await self._changed("add examples", 201, self.service.add_examples, options.name, features)
+
+    async def add_photos(self, request: Request) -> Response:
+        """Add the photos of a form as examples of a class."""
+        features, _, options = await self._photos(request, ExampleOptions)
         return await self._changed("add examples", 201, self.service.add_examples, options.name, features)
 
     async def remove(self, name: str) -> Response:
         """Remove an unseen class."""
         return await self._changed("remove class", 200, self.service.remove, name)
 
-    async def _images(self, request: Request, form: type[Any], body: type[Any]) -> tuple[Floats, list[str], Any]:
-        """Read images and options; return features (n, d), names, and options of the schema ``form`` or ``body``."""
-        if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-            options = await read_json(request, body, self._threads["parse"], self._json_bytes)
-            features = self._checked(options.features)
-            request.state.images = len(features)
-            return features, [str(number) for number in range(len(features))], options
+    async def _photos(self, request: Request, kind: type[Any]) -> tuple[Floats, list[str], Any]:
+        """Read the photos and options of a form; return features (n, d), names, and options of the schema ``kind``."""
         if self._batcher is None:
             raise RequestError(422, "the backbone of this model is unknown. Send features instead of photos.")
-        photos, options = await read_photos(request, self.limits, form)
+        photos, options = await read_photos(request, self.limits, kind)
         request.state.images = len(photos)
         return await self._batcher.features_of(photos), [name for name, _ in photos], options
 
@@ -174,16 +177,7 @@ class Endpoints:
         """Run a function in a thread, after earlier calls."""
         return await asyncio.get_running_loop().run_in_executor(self._threads[thread], work, *arguments)
 
-    def _checked(self, rows: list[list[float]]) -> Floats:
-        """Convert rows to an array of shape (n, d); reject a wrong number of rows or features."""
-        needed = self.service.model.n_features_in_
-        if not 1 <= len(rows) <= self.limits.images:
-            raise RequestError(422, f"features: found {len(rows)} images; expected 1 to {self.limits.images} per request.")
-        wrong = next((k for k, row in enumerate(rows) if len(row) != needed), None)
-        if wrong is not None:
-            raise RequestError(422, f"features: image {wrong} has {len(rows[wrong])} features; the model expects {needed}.")
-        features = np.array(rows, dtype=np.float64)
-        if np.abs(features).max() > self.limits.feature_magnitude:
-            most = f"{self.limits.feature_magnitude:g}"
-            raise RequestError(422, f"features: a number is too large for single precision; expected at most {most}.")
-        return features.astype(np.float32)
+
+def _features(request: Request, rows: list[list[float]]) -> Floats:
+    request.state.images = len(rows)
+    return np.array(rows, dtype=np.float32)

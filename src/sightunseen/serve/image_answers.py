@@ -1,16 +1,16 @@
 """Predictions and attribute contributions in the schema of the HTTP API."""
 
-from dataclasses import asdict
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from sightunseen.analysis.contributions import attribute_names
-from sightunseen.analysis.reasons import Explainer, speaking_attributes
+from sightunseen.analysis.pairs import attribute_names, speaking_attributes
+from sightunseen.analysis.reasons import Explainer, Reason, Reasons
 from sightunseen.core.calibration import NONE
 from sightunseen.core.class_table import ClassTable
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.prediction import ranked
+from sightunseen.prediction import Batch, ranked
 from sightunseen.serve.schemas import AttributeRange, Contribution, ImagePrediction, RankedClass
 
 
@@ -23,7 +23,7 @@ def predictions_of(
     explainer: Explainer | None = None,
     none: bool = True,
 ) -> list[ImagePrediction]:
-    """Predict the best classes of images, as the command ``predict`` does, and explain the best one.
+    """Predict the best classes of images, as the command ``predict`` does, and explain why the best one is ahead.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def predictions_of(
     candidates : str or ndarray of shape (c,)
         "all", "seen", "unseen", or labels.
     explainer : Explainer, optional
-        Explainer of the model, or of the same model with fewer classes. Without it, no contributions are returned.
+        Explainer of the model, or of the same model with fewer classes. Without it, no reasons are returned.
     none : bool, default=True
         Apply open-set rejection.
 
@@ -48,22 +48,45 @@ def predictions_of(
         One prediction per image.
     """
     found: list[ImagePrediction] = []
-    best: dict[int, Any] = {}  # label of the best class by index of the image
-    for batch in ranked(model, [(features, np.array(names, dtype=object))], top, candidates, none):
-        rows = zip(*(batch[name].tolist() for name in ("path", "rank", "class", "confidence", "seen")), strict=True)
-        for image, rank, label, confidence, seen in rows:
+    explained = explainer is not None and explainer.speaks
+
+    def explain(X: Any, labels: Any, leads: Any) -> Batch:
+        assert explainer is not None
+        values = np.empty(len(labels), dtype=object)
+        values[:] = [*zip(labels[:, 1].tolist(), explainer(X, labels, leads, model.table_), strict=True)]
+        return {"reasons": values}
+
+    blocks = [(features, np.array(names, dtype=object))]
+    for batch in ranked(model, blocks, top, candidates, none, explain if explained else None):
+        columns = [batch[name].tolist() for name in ("path", "rank", "class", "confidence", "seen")]
+        reasons = batch.get("reasons", np.full(len(columns[0]), "", dtype=object)).tolist()
+        for image, rank, label, confidence, seen, why in zip(*columns, reasons, strict=True):
             if rank == 1:
                 found.append(ImagePrediction(image=image, none=label == NONE, classes=[]))
-            if rank == 1 + found[-1].none:
-                best[len(found) - 1] = label
             found[-1].classes.append(RankedClass(name=str(label), confidence=confidence, seen=seen))
-    if explainer is not None and explainer.speaks and best:
-        reasons_of = explainer(features[list(best)], list(best.values()), model.table_)
-        for row, reasons in zip(best, reasons_of, strict=True):
-            found[row].speaks_for = [Contribution(**asdict(reason)) for reason in reasons.speaks_for]
-            found[row].speaks_against = [Contribution(**asdict(reason)) for reason in reasons.speaks_against]
-            found[row].others, found[row].total = reasons.others, reasons.total
+            if why:
+                _explain(found[-1], *why)
     return found
+
+
+def _explain(answer: ImagePrediction, runner_up: Any, reasons: Reasons) -> None:
+    answer.runner_up = str(runner_up)
+    answer.speaks_for, answer.speaks_against = _listed(reasons.speaks_for), _listed(reasons.speaks_against)
+    answer.others, answer.beyond, answer.total = reasons.others, reasons.beyond, reasons.total
+
+
+def _listed(reasons: Iterable[Reason]) -> list[Contribution]:
+    return [
+        Contribution(
+            attribute=one.name,
+            phrase=one.phrase,
+            contribution=one.contribution,
+            value=one.value,
+            other=one.other,
+            usual=one.usual,
+        )
+        for one in reasons
+    ]
 
 
 def attribute_ranges(table: ClassTable) -> list[AttributeRange]:

@@ -62,6 +62,8 @@ class Limits:
         Photos per batch of the backbone.
     gather_seconds : float
         Time that the backbone waits for more photos before it starts a batch.
+    explained_texts : int
+        Descriptions with a word left out that a request may encode for its reasons, about; further images have fewer reasons.
     added_classes : int
         Classes that clients can add.
     attribute_factor : float
@@ -96,6 +98,7 @@ class Limits:
     waiting: int = 128
     batch: int = 32
     gather_seconds: float = 0.004
+    explained_texts: int = 200
     added_classes: int = 1000
     attribute_factor: float = 1000.0
     feature_magnitude: float = 1e15

@@ -27,7 +27,7 @@ HEADERS = {
 }
 READING = ("GET", "HEAD")
 CLOSED = {"Connection": "close"}
-# Starlette's TrustedHostMiddleware has no status of its own for a wrong host, and Origin needs the same parsing.
+# Starlette's TrustedHostMiddleware answers in plain text and redirects to www; see docs/decisions/0018-libraries.md.
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?")
 
 

@@ -1,12 +1,10 @@
-"""Parts of the OpenAPI description that FastAPI cannot derive: alternative bodies, and errors of the middleware."""
+"""Parts of the OpenAPI description that FastAPI cannot derive: forms beside JSON, and errors of the middleware."""
 
 from typing import Any
 
 from pydantic import BaseModel
 
-from sightunseen.methods import ZeroShotClassifier
 from sightunseen.serve.limits import Limits
-from sightunseen.serve.reading import schema_of
 from sightunseen.serve.schemas import ErrorResponse
 
 ERRORS = {
@@ -42,75 +40,28 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorResponse, "description": ERRORS[status]} for status in sorted({*ALWAYS, *statuses})}
 
 
-def image_body(form: type[BaseModel], body: type[BaseModel], model: ZeroShotClassifier, limits: Limits) -> dict[str, Any]:
-    """Describe a request body that is a form with photos or JSON with features.
-
-    Parameters
-    ----------
-    form, body : type of BaseModel
-        Schema of the other fields of the form, and of the JSON.
-    model : ZeroShotClassifier
-        Fitted model, whose number of features a row has.
-    limits : Limits
-        Limits on photos and images.
-
-    Returns
-    -------
-    dict
-        ``openapi_extra`` of a route.
-    """
-    features, most = int(model.n_features_in_), limits.feature_magnitude
-    described = _schema(body, model)
-    described["properties"]["features"] |= {"minItems": 1, "maxItems": limits.images}
-    number = {"type": "number", "minimum": -most, "maximum": most}
-    described["properties"]["features"]["items"] = {
-        "type": "array",
-        "items": number,
-        "minItems": features,
-        "maxItems": features,
-    }
-    return _body({"multipart/form-data": _form(form, limits.photos), "application/json": described})
-
-
-def json_body(kind: type[BaseModel], model: ZeroShotClassifier) -> dict[str, Any]:
-    """Describe a JSON request body.
+def form_body(kind: type[BaseModel], limits: Limits) -> dict[str, Any]:
+    """Describe a form with photos, the alternative to a JSON body.
 
     Parameters
     ----------
     kind : type of BaseModel
-        Its schema.
-    model : ZeroShotClassifier
-        Fitted model, whose attributes can be given.
+        Schema of the other fields of the form.
+    limits : Limits
+        Limits on photos.
 
     Returns
     -------
     dict
-        ``openapi_extra`` of a route.
+        ``openapi_extra`` of a route, which FastAPI merges with its description of the JSON body.
     """
-    return _body({"application/json": _schema(kind, model)})
-
-
-def _body(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    return {"requestBody": {"required": True, "content": {media: {"schema": schema} for media, schema in kinds.items()}}}
-
-
-def _schema(kind: type[BaseModel], model: ZeroShotClassifier) -> dict[str, Any]:
-    """JSON schema of a model, in which the names of attributes are those of the classifier."""
-    schema = schema_of(kind)
-    names = model.table_.attribute_names
-    for part in (schema["properties"], schema["properties"].get("also", {}).get("items", {}).get("properties", {})):
-        if names is not None and "attributes" in part:
-            choice = next(one for one in part["attributes"]["anyOf"] if one.get("type") == "object")
-            choice["propertyNames"] = {"enum": list(names)}
-    return schema
-
-
-def _form(kind: type[BaseModel], photos: int) -> dict[str, Any]:
-    schema = schema_of(kind)
+    schema = kind.model_json_schema()
+    schema.pop("$defs", None)
     photo = {"type": "string", "format": "binary"}
-    described = {"type": "array", "items": photo, "minItems": 1, "maxItems": photos, "description": "photos"}
+    described = {"type": "array", "items": photo, "minItems": 1, "maxItems": limits.photos, "description": "photos"}
     fields = {name: _field(field) for name, field in schema["properties"].items()}
-    return {**schema, "properties": {"photo": described, **fields}, "required": ["photo", *schema.get("required", [])]}
+    form = {**schema, "properties": {"photo": described, **fields}, "required": ["photo", *schema.get("required", [])]}
+    return {"requestBody": {"content": {"multipart/form-data": {"schema": form}}}}
 
 
 def _field(schema: dict[str, Any]) -> dict[str, Any]:

@@ -1,22 +1,21 @@
-"""Read the bodies of requests: JSON, or a form with photos."""
+"""Bodies of requests: checks before FastAPI parses JSON, and forms with photos."""
 
-import asyncio
-import json
 import re
-from concurrent.futures import Executor
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
+from starlette.responses import Response
 
 from sightunseen.serve.limits import Limits, RequestError
 
-SMALL = 1 << 16  # bytes of JSON that are parsed without changing the thread
-
 Schema = TypeVar("Schema", bound=BaseModel)
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 class _FormParser(MultiPartParser):
@@ -25,41 +24,42 @@ class _FormParser(MultiPartParser):
     spool_max_size = 1 << 40
 
 
-async def read_json(request: Request, kind: type[Schema], parser: Executor, most: int) -> Schema:
-    """Read and validate a JSON request body.
+def body_route(most: int, form: Handler | None = None) -> type[APIRoute]:
+    """Make the class of routes that accept JSON and, if there is a handler for them, forms.
 
     Parameters
     ----------
-    request : Request
-        The request.
-    kind : type of BaseModel
-        Expected schema.
-    parser : Executor
-        Parses large bodies; its number of threads bounds the memory of parsed bodies.
     most : int
-        Largest number of bytes: parsed JSON takes many times as much memory.
+        Largest number of bytes of JSON: parsed JSON takes many times as much memory.
+    form : callable, optional
+        Handler of requests whose body is a form.
 
     Returns
     -------
-    BaseModel
-        The body, an instance of ``kind``.
-
-    Raises
-    ------
-    RequestError
-        If the body is not JSON (400, 415), is too large (413), or does not match the schema (422).
+    type of APIRoute
+        Routes that answer other media types with 415 and larger JSON with 413.
     """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise RequestError(415, "the body must be JSON. Send it with the header Content-Type: application/json.")
-    content = await request.body()
-    if len(content) > most:
-        raise RequestError(413, f"the JSON has {len(content):,} bytes; at most {most:,} are allowed here.", cause="size")
-    try:
-        if len(content) <= SMALL:
-            return kind.model_validate_json(content)
-        return await asyncio.get_running_loop().run_in_executor(parser, kind.model_validate_json, content)
-    except ValidationError as error:
-        raise _request_error(error) from error
+
+    class BodyRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+
+            async def checked(request: Request) -> Response:
+                media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+                if form is not None and media == "multipart/form-data":
+                    return await form(request)
+                if media != "application/json":
+                    raise RequestError(415, "the body must be JSON. Send it with the header Content-Type: application/json.")
+                size = len(await request.body())
+                if not size:
+                    raise RequestError(400, "the body is empty; expected JSON.")
+                if size > most:
+                    raise RequestError(413, f"the JSON has {size:,} bytes; at most {most:,} are allowed here.", cause="size")
+                return await handle(request)
+
+            return checked
+
+    return BodyRoute
 
 
 async def read_photos(request: Request, limits: Limits, kind: type[Schema]) -> tuple[list[tuple[str, bytes]], Schema]:
@@ -107,28 +107,27 @@ async def read_photos(request: Request, limits: Limits, kind: type[Schema]) -> t
     try:
         return photos, kind.model_validate(given)
     except ValidationError as error:
-        raise _request_error(error) from error
+        raise invalid(error.errors(include_url=False, include_input=False, include_context=False)) from error
 
 
-def schema_of(kind: type[BaseModel]) -> dict[str, Any]:
-    """Build the JSON schema of a model without references.
+def invalid(errors: Sequence[Any]) -> RequestError:
+    """Build the error of content that does not match its schema.
 
     Parameters
     ----------
-    kind : type of BaseModel
-        Request schema.
+    errors : sequence of dict
+        Errors of pydantic; the first one is reported.
 
     Returns
     -------
-    dict
-        JSON schema.
+    RequestError
+        Status 400 if the body is not JSON, otherwise 422.
     """
-    schema = kind.model_json_schema()
-    parts = schema.pop("$defs", {})
-    text = json.dumps(schema)
-    for name, part in parts.items():
-        text = text.replace(json.dumps({"$ref": f"#/$defs/{name}"}), json.dumps(part))
-    return dict(json.loads(text))
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return RequestError(400, f"the body is not valid JSON ({first.get('ctx', {}).get('error', first['msg'])}).")
+    field = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))[:200]
+    return RequestError(422, f"{field}: {first['msg'][:300]}" if field else first["msg"][:300])
 
 
 def _shown(name: str | None) -> str:
@@ -147,11 +146,3 @@ def _value(text: str) -> Any:
         return from_json(text, allow_inf_nan=False)  # unlike json.loads, rejects halves of surrogate pairs
     except ValueError:
         return text
-
-
-def _request_error(error: ValidationError) -> RequestError:
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    if first["type"] == "json_invalid":
-        return RequestError(400, f"the body is not valid JSON ({first['msg'].removeprefix('Invalid JSON: ')}).")
-    field = ".".join(str(part) for part in first["loc"])[:200]
-    return RequestError(422, f"{field}: {first['msg']}" if field else first["msg"])

@@ -1,13 +1,12 @@
 """Schemas of requests and responses."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, FiniteFloat
+from pydantic import BaseModel, ConfigDict, FailFast, Field, FiniteFloat, create_model
 
 from sightunseen.core.limits import LABEL_LENGTH
-from sightunseen.serve.limits import CANDIDATES, DESCRIBED, DESCRIPTION_LENGTH, NAME_LENGTH, TOP
+from sightunseen.serve.limits import CANDIDATES, DESCRIBED, DESCRIPTION_LENGTH, NAME_LENGTH, TOP, Limits
 
-Row = Annotated[list[FiniteFloat], FailFast()]
 Label = Annotated[str, Field(min_length=1, max_length=LABEL_LENGTH)]
 
 
@@ -32,7 +31,7 @@ class Options(RequestSchema):
         "all", description="candidate classes: a group, or a list of names"
     )
     top: int = Field(5, ge=1, le=TOP, description="number of classes per image")
-    reasons: bool = Field(True, description="return the attributes that contribute most to the best class")
+    reasons: bool = Field(True, description="return why the best class is ahead of the second-best one")
     none: bool = Field(True, description="apply open-set rejection: 'none of these' below the rejection threshold")
     also: list[NewClass] = Field(
         [], max_length=DESCRIBED, description="temporary classes that are candidates in this request only"
@@ -46,16 +45,33 @@ class ExampleOptions(RequestSchema):
     name: Label = Field(description="class that the images belong to: a class of the model, seen or unseen")
 
 
-class NewExamples(ExampleOptions):
-    """Examples of a class, given as features."""
+def with_features(options: type[RequestSchema], name: str, size: int, limits: Limits) -> type[Any]:
+    """Extend the schema of options by images, given as features.
 
-    features: Annotated[list[Row], FailFast()] = Field(description="one row of features per image")
+    Parameters
+    ----------
+    options : type of RequestSchema
+        Schema of the options.
+    name : str
+        Name of the new schema.
+    size : int
+        Number of features of an image.
+    limits : Limits
+        Limits on the number of images and on the value of a feature.
 
-
-class PredictRequest(Options):
-    """Prediction request with images given as features."""
-
-    features: Annotated[list[Row], FailFast()] = Field(description="one row of features per image")
+    Returns
+    -------
+    type of RequestSchema
+        The schema, with the field ``features``.
+    """
+    most = limits.feature_magnitude
+    number = Annotated[FiniteFloat, Field(ge=-most, le=most)]
+    row = Annotated[list[number], Field(min_length=size, max_length=size), FailFast()]
+    rows = Annotated[list[row], Field(min_length=1, max_length=limits.images), FailFast()]
+    described = Field(description="one row of features per image")
+    return create_model(
+        name, __base__=options, __doc__=f"{options.__doc__} Images are given as features.", features=(rows, described)
+    )
 
 
 class RankedClass(BaseModel):
@@ -67,28 +83,38 @@ class RankedClass(BaseModel):
 
 
 class Contribution(BaseModel):
-    """Contribution of an attribute to the score of the best class, its value, and its mean over seen classes (``usual``)."""
+    """Contribution of an attribute, or of words of a description, to the lead of the best class over the second-best one.
+
+    ``phrase`` says what the best class has or lacks, such as "not jungle". ``value`` and ``other`` are the values of the
+    attribute for both classes, and ``usual`` is its mean over the seen classes. Of words, the values are 1 or 0, for a
+    description that has them or not, and ``usual`` is null.
+    """
 
     attribute: str
+    phrase: str
     contribution: float
     value: float
-    usual: float
+    other: float
+    usual: float | None
 
 
 class ImagePrediction(BaseModel):
-    """Predicted classes of an image, the best first, and attribute contributions to the best class.
+    """Predicted classes of an image, the best first, and why the best class is ahead of ``runner_up``, the second-best one.
 
     If ``none`` is true, the image was rejected: "none of these" is first, followed by the best classes. ``speaks_for`` and
-    ``speaks_against`` are the largest positive and negative contributions. They and ``others``, the contribution of all other
-    attributes, sum to ``total``, the difference between the score and that of the mean class vector of the seen classes.
+    ``speaks_against`` are the largest positive and negative contributions to ``total``, the score of the best class minus that
+    of the second-best one. They, ``others`` (all other attributes and words) and ``beyond`` (training images and examples of
+    the two classes, and the seen-class bias) sum to ``total``. All are null if the model has no reasons.
     """
 
     image: str
     none: bool = False
     classes: list[RankedClass]
+    runner_up: str | None = None
     speaks_for: list[Contribution] = []
     speaks_against: list[Contribution] = []
     others: float | None = None
+    beyond: float | None = None
     total: float | None = None
     features: list[float] | None = None
 
@@ -123,7 +149,8 @@ class ClassList(BaseModel):
     """Classes and attributes of the model.
 
     ``photos`` is whether photos are accepted, ``guarded`` whether changes need a token, ``takes_examples`` whether the model
-    can use examples.
+    can use examples. ``no_reasons`` says why predictions have no reasons; it is null if they have. ``verdict`` says in
+    sentences how well the model did on test images, if that was recorded.
     """
 
     semantics: str
@@ -132,6 +159,8 @@ class ClassList(BaseModel):
     photos: bool
     guarded: bool
     takes_examples: bool
+    no_reasons: str | None = None
+    verdict: list[str] = []
 
 
 class ClassChange(BaseModel):

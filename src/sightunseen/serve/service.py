@@ -65,7 +65,7 @@ class ModelService:
         self._photos, self._guarded = photos, guarded
         self._describer = Describer(limits)
         self._lists: dict[bool, tuple[_State, bytes]] = {}  # the encoded class list, without and with vectors
-        self._state = _State(model, frozenset(), Explainer(model), None)
+        self._state = _State(model, frozenset(), self._explainer(model), None)
 
     @property
     def model(self) -> ZeroShotClassifier:
@@ -238,7 +238,7 @@ class ModelService:
             if self.folder is not None:
                 model.save(self.folder)
                 fingerprint = _fingerprint(self.folder)
-            self._state = _State(model, added, Explainer(model), fingerprint)
+            self._state = _State(model, added, self._explainer(model), fingerprint)
         return answer
 
     def _reread(self, state: _State) -> _State:
@@ -252,7 +252,7 @@ class ModelService:
             raise StorageError(f"the model in {self.folder} cannot be read any more: {error}") from error
         if model.n_features_in_ != state.model.n_features_in_:
             raise RequestError(409, "the model folder was replaced by a model of other features. Restart the server.")
-        self._state = _State(model, state.added & set(labels_of(model)), Explainer(model), found)
+        self._state = _State(model, state.added & set(labels_of(model)), self._explainer(model), found)
         return self._state
 
     def _listed(self, state: _State, vectors: bool) -> ClassList:
@@ -269,7 +269,12 @@ class ModelService:
             photos=self._photos,
             guarded=self._guarded,
             takes_examples=model.takes_examples,
+            no_reasons=state.explainer.silence,
+            verdict=[] if model.record_ is None else list(model.record_.verdict),
         )
+
+    def _explainer(self, model: ZeroShotClassifier) -> Explainer:
+        return Explainer(model, most_texts=self.limits.explained_texts)
 
 
 def _label(model: ZeroShotClassifier, name: str) -> Any:

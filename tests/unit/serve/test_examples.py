@@ -150,10 +150,14 @@ def test_concurrent_examples_are_all_counted(start: Start) -> None:
     ("body", "status", "message"),
     [
         ({"name": "oak", "features": [[0.0] * 12]}, 404, "there is no class 'oak'"),
-        ({"name": "elm", "features": []}, 422, "expected 1 to 4 per request"),
-        ({"name": "elm", "features": [[0.0] * 12] * 5}, 422, "expected 1 to 4 per request"),
-        ({"name": "elm", "features": [[0.0] * 11]}, 422, "the model expects 12"),
-        ({"name": "elm", "features": [[1e300] * 12]}, 422, "too large for single precision"),
+        ({"name": "elm", "features": []}, 422, "features: List should have at least 1 item"),
+        ({"name": "elm", "features": [[0.0] * 12] * 5}, 422, "features: List should have at most 4 items"),
+        ({"name": "elm", "features": [[0.0] * 11]}, 422, "features.0: List should have at least 12 items"),
+        (
+            {"name": "elm", "features": [[1e300] * 12]},
+            422,
+            "features.0.0: Input should be less than or equal",
+        ),
         ({"name": 3, "features": [[0.0] * 12]}, 422, "name"),
         ({"features": [[0.0] * 12]}, 422, "name"),
         ({"name": "elm"}, 422, "features"),

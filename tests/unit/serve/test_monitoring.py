@@ -139,7 +139,7 @@ def test_access_log_follows_rotation_and_survives_a_full_disk(tmp_path: Path, ca
     AccessLog()(Exchange("127.0.0.1", status=200))
     assert json.loads(capsys.readouterr().err)["status"] == 200
     with pytest.raises(SettingsError, match="cannot write the access log"):
-        AccessLog(tmp_path / "no folder" / "log")
+        AccessLog(tmp_path / "no folder" / "log").create()
 
 
 def test_address_of_a_client() -> None:

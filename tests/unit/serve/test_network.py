@@ -256,4 +256,17 @@ def test_invalid_certificate_exits_with_2(
     given = ["--tls-cert", str(tmp_path / "none" if files == "missing" else cert)]
     given += [] if files == "one" else ["--tls-key", str(key)]
     assert main(["serve", str(tmp_path / "model"), "--port", "0", *given]) == 2
-    assert "PEM files" in capsys.readouterr().err or files == "one"
+    expected = {"swapped": "PEM files", "missing": "there is no file", "one": "--tls-key"}[files]
+    assert expected in capsys.readouterr().err
+
+
+def test_a_server_that_does_not_start_leaves_no_access_log(
+    served_model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served_model.save(tmp_path / "model")
+    given = ["serve", str(tmp_path / "model"), "--access-log", str(tmp_path / "log"), "--port"]
+    assert main([*given, "-1"]) == 2
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main([*given, str(taken.getsockname()[1])]) == 2
+    assert "cannot listen" in capsys.readouterr().err
+    assert not (tmp_path / "log").exists()

@@ -164,7 +164,7 @@ def folder(small_world: ZeroShotDataset, tmp_path: Path) -> Path:
 
 
 def test_command_serves_until_ctrl_c(folder: Path) -> None:
-    command = [sys.executable, "-m", "sightunseen.cli", "serve", str(folder), "--port", "0", "--save"]
+    command = [sys.executable, "-m", "sightunseen", "serve", str(folder), "--port", "0", "--save"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()

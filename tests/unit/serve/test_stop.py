@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 @contextmanager
 def served(folder: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     """Start the command; yields the process and the port."""
-    command = [sys.executable, "-m", "sightunseen.cli", "serve", str(folder), "--port", "0", *options]
+    command = [sys.executable, "-m", "sightunseen", "serve", str(folder), "--port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -32,7 +32,7 @@ def test_sixteen_writers_lose_nothing(folder: Path) -> None:
     values = [part for name, value in ATTRIBUTES.items() for part in ("--attribute", f"{name}={value}")]
 
     def by_command(k: int) -> str:
-        command = [sys.executable, "-m", "sightunseen.cli", "classes", "add", str(folder), "--name", f"command {k}", *values]
+        command = [sys.executable, "-m", "sightunseen", "classes", "add", str(folder), "--name", f"command {k}", *values]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         return f"command {k}" if done.returncode == 0 else done.stderr
 

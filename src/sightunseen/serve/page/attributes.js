@@ -31,7 +31,7 @@ function countSet() {
 function slider(one, index) {
   const id = `attribute-${index}`, { name, lowest, highest, mean } = one;
   const range = made("input", { type: "range", id, min: lowest, max: highest > lowest ? highest : lowest + 1, step: "any" });
-  const shown = made("output"), reset = made("button", { type: "button", className: "small", textContent: "↺", title: "reset to average" });
+  const shown = made("output"), reset = made("button", { type: "button", textContent: "↺", title: "reset to average" });
   reset.setAttribute("aria-label", `${attribute(name)}: reset to average`);
   const label = made("label", { textContent: attribute(name) });
   label.htmlFor = id;

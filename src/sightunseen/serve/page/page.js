@@ -2,11 +2,15 @@
 
 import { clearForm, showAttributes, startFrom } from "./attributes.js";
 import { addClass, loadClasses, showClasses } from "./classes.js";
+import { addExamples } from "./examples.js";
+import { fail, settle } from "./messages.js";
 import { addPhotos, changed, later } from "./photos.js";
-import { $, say, state } from "./shared.js";
+import { $, state } from "./shared.js";
 
 function listen() {
-  $("files").addEventListener("change", () => { addPhotos($("files").files); $("files").value = ""; });
+  for (const [id, use] of [["files", addPhotos], ["example-files", addExamples]]) {
+    $(id).addEventListener("change", () => { use([...$(id).files]); $(id).value = ""; });
+  }
   addEventListener("dragover", (event) => { event.preventDefault(); $("drop").classList.add("over"); });
   addEventListener("dragleave", () => $("drop").classList.remove("over"));
   addEventListener("drop", (event) => { event.preventDefault(); $("drop").classList.remove("over"); if (!$("drop").hidden) addPhotos(event.dataTransfer.files); });
@@ -19,11 +23,11 @@ function listen() {
   $("choose-shown").addEventListener("click", () => { for (const one of showClasses()) state.chosen.add(one.name); showClasses(); later(); });
   $("choose-none").addEventListener("click", () => { state.chosen.clear(); showClasses(); later(); });
   $("find-attribute").addEventListener("input", showAttributes);
-  $("like").addEventListener("change", () => startFrom().catch((error) => say(error.message, true)));
+  $("like").addEventListener("change", () => startFrom().then(() => settle("like"), (error) => fail("like", error.message)));
   $("description").addEventListener("input", changed);
   $("name").addEventListener("input", changed);
   $("new").addEventListener("submit", addClass);
-  $("clear").addEventListener("click", () => { clearForm(); changed(); });
+  $("clear").addEventListener("click", () => { clearForm(); changed(); settle("classes"); });
   $("access").addEventListener("submit", (event) => event.preventDefault()); // Enter is a change of the field
   $("token").addEventListener("change", () => { if (!state.classes.length) load(); });
   $("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
@@ -36,9 +40,9 @@ async function load() {
   try {
     await loadClasses();
     showAttributes();
-    if ($("message").classList.contains("wrong")) say("");
+    settle("load");
   } catch (error) {
-    say(error.status === 401 ? "This server needs a token. Enter it in the field “Token”." : error.message, true);
+    fail("load", error.status === 401 ? "This server needs a token. Enter it in the field “Token”." : error.message);
     if (error.status === 401) $("token").focus();
   }
 }

@@ -1,8 +1,10 @@
 // Photos: features are extracted once; predictions are requested again when candidates or the described class change.
 
 import { showPreview } from "./attributes.js";
-import { showCorrection } from "./corrections.js";
-import { $, SHOWN, ask, askJson, attribute, described, kind, made, options, percent, readable, say, short, signed, state } from "./shared.js";
+import { showCorrection } from "./examples.js";
+import { fail, say, settle } from "./messages.js";
+import { reasons } from "./reasons.js";
+import { $, SHOWN, ask, askJson, described, kind, made, options, percent, readable, state } from "./shared.js";
 
 const TOGETHER = 64; // photos per request
 
@@ -18,7 +20,9 @@ export async function addPhotos(files) {
   say(photos.length === 1 ? "Analysing the photo …" : `Analysing ${photos.length} photos …`);
   await Promise.all([next(), next(), next(), next()]);
   const failed = photos.filter((photo) => photo.error).length;
-  say(failed ? `${failed} of ${photos.length} photos could not be read.` : "", failed > 0);
+  say("");
+  if (failed) fail("photos", `${failed} of ${photos.length} photos could not be read. The reason is below each photo.`);
+  else settle("photos");
   showPreview();
 }
 
@@ -50,9 +54,10 @@ export async function answerAll() {
   stopAnswering();
   request = new AbortController();
   const asked = state.asked, { signal } = request, wanted = options();
-  const photos = state.photos.filter((photo) => photo.features);
+  const photos = state.photos.filter((photo) => photo.features), nothing = wanted.candidates.length === 0;
+  $("some-hint").hidden = !nothing;
+  if (nothing) return photos.forEach((photo) => { photo.answer = null; showPhoto(photo); });
   if (!photos.length) return;
-  if (Array.isArray(wanted.candidates) && !wanted.candidates.length) return say("Choose at least one class.", true);
   try {
     for (let start = 0; start < photos.length; start += TOGETHER) {
       const part = photos.slice(start, start + TOGETHER);
@@ -60,15 +65,15 @@ export async function answerAll() {
       if (asked !== state.asked) return;
       part.forEach((photo, index) => { photo.answer = found.answers[index]; showPhoto(photo); });
     }
-    if ($("message").classList.contains("wrong")) say("");
+    settle("predict");
     showPreview();
-  } catch (error) { if (asked === state.asked) say(error.message, true); }
+  } catch (error) { if (asked === state.asked) fail("predict", error.message); }
 }
 
 function showPhotos() {
   $("photos").replaceChildren(...state.photos.map((photo) => {
     if (!photo.card) {
-      const away = made("button", { type: "button", className: "small drop-photo", textContent: "✕", title: "remove" });
+      const away = made("button", { type: "button", className: "drop-photo", textContent: "✕", title: "remove" });
       away.setAttribute("aria-label", `remove ${photo.name}`);
       away.addEventListener("click", () => { state.photos = state.photos.filter((one) => one !== photo); URL.revokeObjectURL(photo.url); showPhotos(); $("files").focus(); });
       photo.picture = made("img", { src: photo.url, alt: photo.name });
@@ -83,16 +88,17 @@ function showPhotos() {
 }
 
 function showPhoto(photo) {
+  const open = photo.content.querySelector("details")?.open;
   const inside = [made("p", { className: "file", textContent: photo.name })];
   if (photo.error) inside.push(made("p", { className: "failed", textContent: photo.error.replace(`${photo.name}: `, "") }));
-  else if (!photo.answer) inside.push(made("p", { className: "file", textContent: "…" }));
-  else inside.push(ranks(photo.answer), ...reasons(photo.answer));
+  else if (photo.answer) inside.push(ranks(photo.answer), ...reasons(photo.answer, open));
+  else inside.push(made("p", { className: "hint", textContent: photo.features ? "Select at least one class to get an answer." : "…" }));
   photo.content.replaceChildren(...inside);
   showCorrection(photo);
 }
 
 // For a rejected image (open-set rejection) the first entry is "none of these".
-const guesses = (answer) => (answer.none ? answer.classes.slice(1) : answer.classes);
+export const guesses = (answer) => (answer.none ? answer.classes.slice(1) : answer.classes);
 
 function ranks(answer) {
   const classes = guesses(answer), most = answer.none ? SHOWN - 1 : SHOWN;
@@ -115,27 +121,4 @@ function rank(one, isPreview, where = "") {
   const note = made("span", { className: "kind", textContent: ` ${kind(known || one)}${where}` });
   const name = made("span", { className: "name" }, readable(one.name), note);
   return made("li", { className: isNew ? "new" : "" }, bar, name, made("span", { className: "percent", textContent: percent(one.confidence) }));
-}
-
-// Attribute contributions as bars from a zero line: the largest ones, the sum of all others, and the total.
-function reasons(answer) {
-  const named = [...answer.speaks_for, ...answer.speaks_against.toReversed()];
-  if (!named.length) return [];
-  const others = state.semantics.startsWith("both") ? "text and other attributes" : "all other attributes";
-  const widest = Math.max(...[...named.map((one) => one.contribution), answer.others, answer.total].map(Math.abs));
-  const rows = named.map((one) => reason(attribute(one.attribute), one.contribution, widest, `${short(one.value)} (mean ${short(one.usual)})`));
-  rows.push(reason(others, answer.others, widest), reason("total, compared with the average class", answer.total, widest));
-  rows.at(-1).classList.add("total");
-  const heading = `Contributions of attributes to the score of “${readable(guesses(answer)[0].name)}”:`;
-  return [made("p", { className: "why", textContent: heading }), made("ul", { className: "reasons" }, ...rows)];
-}
-
-function reason(text, contribution, widest, values = "") {
-  const bar = made("span", { className: "share" }), size = 50 * Math.abs(contribution) / (widest || 1);
-  bar.style.width = `${size}%`;
-  bar.style.left = `${contribution < 0 ? 50 - size : 50}%`;
-  const name = made("span", { className: "what" }, text, made("span", { className: "values", textContent: values && ` ${values}` }));
-  const digits = widest > 0 ? Math.min(Math.max(2 - Math.floor(Math.log10(widest)), 0), 9) : 0; // same number of decimals, so that the numbers add up
-  const number = made("span", { className: "number", textContent: signed(contribution, digits) });
-  return made("li", { className: contribution < 0 ? "against" : "for" }, name, made("span", { className: "scale" }, bar), number);
 }

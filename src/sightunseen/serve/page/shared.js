@@ -3,7 +3,7 @@
 
 export const SHOWN = 5; // classes per photo
 export const $ = (id) => document.getElementById(id);
-export const state = { classes: [], attributes: [], semantics: "", takesExamples: false, photos: [], chosen: new Set(), values: new Map(), asked: 0 };
+export const state = { classes: [], attributes: [], takesExamples: false, photos: [], chosen: new Set(), values: new Map(), asked: 0 };
 
 export function made(tag, properties = {}, ...inside) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -11,18 +11,20 @@ export function made(tag, properties = {}, ...inside) {
   return element;
 }
 
-export function say(text, wrong = false) {
-  $("message").textContent = text;
-  $("message").classList.toggle("wrong", wrong);
-}
-
 export const readable = (name) => name.replace(/^\d+\.(?=\D)/, "").replace(/[-_+.\s]+/g, " ").trim() || name;
 export const attribute = (name) => name.replace(/^has_(?=.)/, "").replace(/::/, ": ").replace(/_/g, " ");
-export const short = (number) => (Math.abs(number) >= 100 ? number.toFixed(0) : Number(number.toPrecision(3)).toString());
+export const short = (number) => (Math.abs(number) >= 100 ? number.toFixed(0) : Number(number.toPrecision(2)).toString());
 export const signed = (number, digits) => (number < 0 ? "−" : "+") + Math.abs(number).toFixed(digits);
 export const counted = (examples) => (examples === 1 ? "1 example" : `${examples} examples`);
 export const kind = ({ seen, examples }) => [seen ? "" : "unseen", examples ? counted(examples) : ""].filter(Boolean).join(", ");
 export const percent = (share) => (share >= 0.995 ? Math.floor(share * 100) : share < 0.0995 ? (share * 100).toFixed(1) : Math.round(share * 100)) + " %";
+
+// Fill a select with all classes; the first option and, if it is still there, the choice stay.
+export function listClasses(select) {
+  const chosen = select.value, names = state.classes.map((one) => one.name);
+  select.replaceChildren(select.options[0], ...names.map((name) => made("option", { value: name, textContent: readable(name) })));
+  select.value = names.includes(chosen) ? chosen : "";
+}
 
 export async function ask(address, options = {}, tries = 6) {
   const headers = { ...options.headers, ...($("token").value ? { Authorization: `Bearer ${$("token").value}` } : {}) };
