@@ -12,7 +12,7 @@ from sightunseen.core.calibration import probabilities
 from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.errors import DataError
-from sightunseen.core.metrics import Reliability, reliability
+from sightunseen.core.reliability import Reliability, reliability
 from sightunseen.methods import ZeroShotClassifier
 
 

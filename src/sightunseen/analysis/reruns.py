@@ -10,12 +10,12 @@ from sklearn.base import clone
 
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
+from sightunseen.core.metrics import MAIN
 from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, GradientTrainedClassifier, ZeroShotClassifier
 from sightunseen.selection.search import Measurements, points_of
 from sightunseen.training import Hook, train
 
 POINTS = 20  # measurements along a repeated training
-MEASURED = ("T1", "U", "S", "H", "AUSUC")
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def repeat_training(
     stage, stop_after = "repeating training", model.n_steps_
     copy.fit(data.train.X, data.train.y, data.classes, hooks=[*measurements, *hooks], stage=stage, stop_after=stop_after)
     curve = copy.curve_ if tested else copy.losses_
-    return Rerun(copy, [_only(point, ("steps", "loss", *MEASURED)) for point in curve])
+    return Rerun(copy, [_only(point, ("steps", "loss", *MAIN)) for point in curve])
 
 
 def repeat_adaptation(
@@ -180,7 +180,7 @@ def repeat_adaptation(
     train(run)
     notes = run.model.history_ or [{}] * len(run.model.curve_)
     rounds = zip(notes, run.model.curve_, strict=True)
-    return Rerun(run.model, [{**note, **_only(point, MEASURED)} for note, point in rounds])
+    return Rerun(run.model, [{**note, **_only(point, MAIN)} for note, point in rounds])
 
 
 def prediction_agreement(model: ZeroShotClassifier, other: ZeroShotClassifier, X: ArrayLike) -> float:

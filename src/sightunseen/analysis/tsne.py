@@ -1,11 +1,11 @@
 """t-SNE (van der Maaten & Hinton, 2008) of images and classes."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
@@ -86,7 +86,7 @@ def tsne_embedding(images: ArrayLike, classes: ArrayLike, seed: int = 0, tell: T
         raise DataError("t-SNE needs at least one point; got no images and no classes.")
     if not np.isfinite(points).all():
         raise DataError("t-SNE needs finite values; found NaN or infinity. Check the features with: sightunseen inspect")
-    threads = torch.get_num_threads() if len(points) >= MANY else 1
+    threads = (os.cpu_count() or 1) if len(points) >= MANY else 1
     # PCA and the neighbour search sum in an order that depends on the number of threads; t-SNE itself does not.
     with threadpool_limits(1):
         placed = _placed(normalize(points), seed, tell or (lambda done, total: None), threads)

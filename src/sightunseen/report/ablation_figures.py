@@ -6,13 +6,10 @@ import altair as alt
 
 from sightunseen.benchmark.paper_ablation import Ablation, Variant
 from sightunseen.benchmark.result_tables import Row
+from sightunseen.core.metrics import METRICS
 from sightunseen.report.figures import BLUE, ORANGE, ROWS, Figure, Panel, columns_of
 
-PANELS = {
-    "T1": "T1: among unseen classes",
-    "H": "H: with the selected seen-class bias",
-    "H_plain": "H plain: without seen-class bias",
-}
+PANELS = {name: METRICS[name].title for name in ("T1", "H", "H_plain")}
 STEP = 30  # pixels per row
 HEADS = ("percent", "low", "high")  # of an interval
 

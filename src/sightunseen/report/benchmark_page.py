@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from sightunseen.benchmark.comparison import Comparison, comparisons
+from sightunseen.benchmark.comparison import COMPARED, Comparison, comparisons
 from sightunseen.benchmark.comparison_tables import comparison_table
 from sightunseen.benchmark.ingredients import studies
 from sightunseen.benchmark.paper_ablation import ablations
@@ -110,7 +110,7 @@ def _table(anchor: str, table: Table) -> DataTable:
 def _ranking(anchor: str, rows: Sequence[Row]) -> Figure:
     """T1 and H of every method with standard deviations, and published numbers."""
     found: list[tuple[Any, ...]] = []
-    for metric in ("T1", "H"):
+    for metric in COMPARED:
         for row in rows:
             found.append((metric, row.name, SELECTED[row.selection], *interval(row, metric), ""))
             published = row.published.numbers[metric] if row.published else None
@@ -118,8 +118,7 @@ def _ranking(anchor: str, rows: Sequence[Row]) -> Figure:
                 source = f"{row.published.source}, {row.published.backbone}"
                 found.append((metric, row.name, "published", published, published, published, source))
     columns = columns_of(("panel", "method", "kind", *HEADS, "source"), found)
-    titles = {"T1": PANELS["T1"], "H": "H: among all classes"}
-    panels = [Panel(_ranked(metric, rows), title, STEP * len(rows)) for metric, title in titles.items()]
+    panels = [Panel(_ranked(metric, rows), PANELS[metric], STEP * len(rows)) for metric in COMPARED]
     caption = (
         "Mean and one standard deviation over seeds of each method, best first. Diamonds are published numbers, for "
         "orientation only: they use other features and were often selected on test data."

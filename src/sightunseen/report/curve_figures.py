@@ -7,11 +7,14 @@ import altair as alt
 import numpy as np
 
 from sightunseen.analysis.answers import evenly_spaced
-from sightunseen.core.metrics import Reliability, SeenUnseenCurve, harmonic_mean
+from sightunseen.core.metrics import ACCURACIES, harmonic_mean
+from sightunseen.core.reliability import Reliability
+from sightunseen.core.seen_unseen import SeenUnseenCurve
 from sightunseen.report.figures import BLUE, GREEN, GREY, ORANGE, RED, ROWS, Figure, Panel, columns_of
 
 MOST_POINTS = 300  # of a curve; more cannot be told apart
-ACCURACIES = ("T1", "U", "S", "H")
+SQUARE = 340  # pixels: height of a chart of two percentages, at most twice as wide
+TENS = alt.Axis(tickCount=10)
 INTEGERS = alt.Axis(tickMinStep=1, format=",d")
 COLOURS = alt.Scale(domain=list(ACCURACIES), range=[BLUE, GREEN, ORANGE, RED])
 
@@ -40,18 +43,21 @@ def seen_unseen(curve: SeenUnseenCurve, penalty: float) -> Figure:
     # order=False: the rows are in the order of the curve; sorting by U would leave the order of such points open.
     percent = alt.Scale(domain=[0, 100])
     base = alt.Chart(ROWS).encode(
-        x=alt.X("U:Q", title="U: accuracy of unseen classes (%)", scale=percent),
-        y=alt.Y("S:Q", title="S: accuracy of seen classes (%)", scale=percent, stack=None),
+        x=alt.X("U:Q", title="U: accuracy of unseen classes (%)", scale=percent, axis=TENS),
+        y=alt.Y("S:Q", title="S: accuracy of seen classes (%)", scale=percent, axis=TENS, stack=None),
     )
     sweep = base.transform_filter(alt.datum.point == "curve")
+    # The point without bias is a ring, so that both are visible if they are equal.
     chart = alt.layer(
         sweep.mark_area(color=BLUE, opacity=0.15, interpolate="step-before", order=False),
         sweep.mark_line(color=BLUE, interpolate="step-before", order=False),
         base.transform_filter(alt.datum.point != "curve")
-        .mark_point(size=140, filled=True, opacity=1)
+        .mark_point(opacity=1, strokeWidth=2.5)
         .encode(
             color=alt.Color("point:N", scale=alt.Scale(domain=[used, plain], range=[ORANGE, GREY])),
+            fill=alt.Fill("point:N", scale=alt.Scale(domain=[used, plain], range=[ORANGE, "transparent"])),
             shape=alt.Shape("point:N", scale=alt.Scale(domain=[used, plain], range=["diamond", "circle"])),
+            size=alt.condition(alt.datum.point == used, alt.value(110), alt.value(260)),
             tooltip=[alt.Tooltip("point:N"), *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("U", "S", "H"))],
         ),
     )
@@ -61,7 +67,9 @@ def seen_unseen(curve: SeenUnseenCurve, penalty: float) -> Figure:
         f"scores of seen classes; the diamond is the model as used (U {100 * unseen:.1f}, S {100 * seen:.1f}). The area under "
         f"the curve, AUSUC, is {100 * curve.area:.1f} and does not depend on the bias."
     )
-    return Figure("seen-unseen-curve", "Seen-unseen accuracy curve", caption, columns, [Panel(chart, height=340)])
+    return Figure(
+        "seen-unseen-curve", "Seen-unseen accuracy curve", caption, columns, [Panel(chart, height=SQUARE, most=2 * SQUARE)]
+    )
 
 
 def reliability_figure(found: Mapping[str, Reliability]) -> Figure:
@@ -83,8 +91,8 @@ def reliability_figure(found: Mapping[str, Reliability]) -> Figure:
     percent = alt.Scale(domain=[0, 100])
     ideal = alt.Chart(alt.InlineData(values=[{"confidence": 0, "accuracy": 0}, {"confidence": 100, "accuracy": 100}]))
     drawn = alt.Chart(ROWS).encode(
-        x=alt.X("confidence:Q", title="mean confidence (%)", scale=percent),
-        y=alt.Y("accuracy:Q", title="accuracy (%)", scale=percent),
+        x=alt.X("confidence:Q", title="mean confidence (%)", scale=percent, axis=TENS),
+        y=alt.Y("accuracy:Q", title="accuracy (%)", scale=percent, axis=TENS),
         color=alt.Color("candidates:N", scale=alt.Scale(domain=list(found), range=[BLUE, ORANGE])),
     )
     tooltip = ["candidates:N", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("confidence", "accuracy")), "images:Q"]
@@ -101,7 +109,7 @@ def reliability_figure(found: Mapping[str, Reliability]) -> Figure:
         "is overconfident. The expected calibration error (ECE), the mean gap between confidence and accuracy weighted by "
         f"images, is in percentage points: {errors}."
     )
-    return Figure("reliability", "Reliability diagram", caption, columns, [Panel(chart, height=340)])
+    return Figure("reliability", "Reliability diagram", caption, columns, [Panel(chart, height=SQUARE, most=2 * SQUARE)])
 
 
 def confidence_figure(confidence: Any) -> Figure:

@@ -7,19 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
 import altair as alt
 
 from sightunseen.core.files import written_atomically
+from sightunseen.core.metrics import MAIN, definitions
 
-METRICS = {
-    "T1": "mean per-class top-1 accuracy of unseen classes among unseen classes",
-    "U": "mean per-class top-1 accuracy of unseen classes among all classes",
-    "S": "mean per-class top-1 accuracy of seen classes among all classes",
-    "H": "harmonic mean of U and S",
-    "AUSUC": "area under the curve of S against U",
-}
-DEFINITIONS = "; ".join(f"{name}: {meaning}" for name, meaning in METRICS.items()) + "; all in percent."
+DEFINITIONS = f"{definitions(MAIN)} All in percent."
 ROWS = alt.NamedData(name="rows")  # the data source of every chart
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#3b7dc4", "#e0831a", "#2c9c6e", "#d24b5a", "#8d6cc0", "#8b9099"
 
@@ -31,10 +26,11 @@ CONFIG: dict[str, Any] = {
         "gridColor": "#e3e5e8",
         "domainColor": "#8b9099",
         "tickColor": "#8b9099",
-        "labelLimit": 190,
+        "labelFontSize": 11,
+        "labelLimit": 220,
         "titleFontWeight": 600,
     },
-    "legend": {"orient": "top", "title": None, "labelLimit": 240, "symbolLimit": 0},
+    "legend": {"orient": "top", "title": None, "labelFontSize": 11, "labelLimit": 240, "symbolLimit": 0},
     "range": {"category": [BLUE, ORANGE, GREEN, RED, PURPLE, GREY]},
     "background": "white",
 }
@@ -56,12 +52,18 @@ class Panel:
         Height in pixels of a chart that is as wide as its container; None if the chart has its own size.
     crowded : bool, default=False
         Whether to draw on a canvas, which is faster than SVG for thousands of points.
+    least : int, default=0
+        Smallest readable width in pixels; on a narrower screen the reader scrolls within the chart.
+    most : int, default=None
+        Largest width in pixels; None if the chart may be as wide as the page.
     """
 
     chart: alt.TopLevelMixin
     title: str = ""
     height: int | None = None
     crowded: bool = False
+    least: int = 0
+    most: int | None = None
 
     def spec(self) -> dict[str, Any]:
         """Vega-Lite specification of the chart, without its rows."""
@@ -99,6 +101,10 @@ class Figure:
 
     kind = "figure"
 
+    def label(self, panel: Panel) -> str:
+        """Text that names a panel to readers who cannot see it."""
+        return f"{self.title}: {panel.title}" if panel.title else self.title
+
     def save(self, folder: Path, size: int = 480) -> list[Path]:
         """Write every panel as SVG and PDF.
 
@@ -107,7 +113,7 @@ class Figure:
         folder : Path
             Output folder, created if needed.
         size : int, default=480
-            Width in pixels of charts that fill their container.
+            Width in pixels of charts that fill their container, within the limits of the panel.
 
         Returns
         -------
@@ -126,8 +132,8 @@ class Figure:
         for number, panel in enumerate(self.panels, start=1):
             spec = {**panel.spec(), "datasets": {"rows": rows}, "config": CONFIG}
             if spec.get("width") == "container":
-                spec["width"] = size
-            svg = _renumbered(vl_convert.vegalite_to_svg(spec))
+                spec["width"] = max(panel.least, min(size, panel.most or size))
+            svg = _labelled(_renumbered(vl_convert.vegalite_to_svg(spec)), self.label(panel))
             base = folder / (self.name if len(self.panels) == 1 else f"{self.name}-{number}-{slug(panel.title)}".rstrip("-"))
             for path, content in ((base.with_suffix(".svg"), svg.encode()), (base.with_suffix(".pdf"), _pdf(svg))):
                 with written_atomically(path) as temporary:
@@ -181,6 +187,11 @@ def _renumbered(svg: str) -> str:
     used = re.compile(r'(?<=<clipPath id="clip)\d+|(?<=url\(#clip)\d+')
     numbers = {old: str(new) for new, old in enumerate(dict.fromkeys(used.findall(svg)), start=1)}
     return used.sub(lambda found: numbers[found[0]], svg)
+
+
+def _labelled(svg: str, label: str) -> str:
+    """Declare an SVG to be an image with a name, for screen readers."""
+    return svg.replace("<svg ", f'<svg role="img" aria-label={quoteattr(label)} ', 1)
 
 
 def _pdf(svg: str) -> bytes:

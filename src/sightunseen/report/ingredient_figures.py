@@ -2,6 +2,7 @@
 
 import altair as alt
 
+from sightunseen.benchmark.comparison import COMPARED
 from sightunseen.benchmark.ingredients import Study
 from sightunseen.report.ablation_figures import HEADS, PANELS, interval, intervals
 from sightunseen.report.figures import BLUE, ORANGE, ROWS, Figure, Panel, columns_of, slug
@@ -30,14 +31,14 @@ def study_figures(suffix: str, study: Study) -> list[Figure]:
         done = [row for row in rows if row.seeds]
         values = [
             (metric, row.name, on, *interval(row, metric + ending))
-            for metric in ("T1", "H")
+            for metric in COMPARED
             for row in done
             for on, ending in MEASURED.items()
             if row.mean(metric + ending) is not None
         ]
         if values:
             order = list(dict.fromkeys(row.name for row in done))
-            panels = [Panel(_chart(metric, order), PANELS[metric], STEP * len(order)) for metric in ("T1", "H")]
+            panels = [Panel(_chart(metric, order), PANELS[metric], STEP * len(order)) for metric in COMPARED]
             columns = columns_of(("panel", "variant", "measured", *HEADS), values)
             caption = (
                 "Mean and one standard deviation over seeds of each variant. Hyperparameters are selected on validation "

@@ -8,25 +8,27 @@ from typing import Any
 import numpy as np
 
 from sightunseen.analysis.answers import Answers, ask
-from sightunseen.analysis.best_images import best_images
 from sightunseen.analysis.confusion import Confusion, destinations, leaks, most_confused
-from sightunseen.analysis.contributions import explained_mistakes
 from sightunseen.analysis.hubness import Hubness, hubness
 from sightunseen.analysis.reruns import Reruns
 from sightunseen.core.dataset import Split, ZeroShotDataset
+from sightunseen.core.metrics import METRICS
 from sightunseen.core.names import readable_names
 from sightunseen.data.doctor import Finding
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.report.attribute_figures import attributes_table, mistakes_figure
-from sightunseen.report.class_figures import accuracy_figure, confusion_figure, destinations_figure, hubness_figure
+from sightunseen.pipeline.results import called
+from sightunseen.report.attribute_figures import reasons_blocks
+from sightunseen.report.class_figures import accuracy_figure, destinations_figure, hubness_figure, seen_accuracy_figure
+from sightunseen.report.confusion_figures import confusion_figure
 from sightunseen.report.curve_figures import reliability_figure, seen_unseen
-from sightunseen.report.figures import METRICS, columns_of
-from sightunseen.report.gallery import best_images_gallery
+from sightunseen.report.figures import columns_of
+from sightunseen.report.gallery import best_images_gallery, mistakes_gallery
 from sightunseen.report.page import Block, DataTable, Note, Page, Section, Tile
 from sightunseen.report.run_sections import record_section, training_section, trust_section
 from sightunseen.report.space_figures import Space, classes_figure, images_figure
 from sightunseen.report.thumbnails import Photos
 from sightunseen.selection.evaluation import Evaluation, evaluate
+from sightunseen.selection.verdict import verdict
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,18 @@ class ModelReport:
         """Predictions for test images of seen classes, among all classes."""
         return self._answers(self.data.test_seen, np.union1d(self.data.seen, self.data.unseen))
 
+    @cached_property
+    def both(self) -> Answers:
+        """Predictions for all test images, among all classes."""
+        parts = [self.gzsl] if len(self.data.test_unseen) else []
+        parts += [self.seen] if len(self.data.test_seen) else []
+        return replace(
+            parts[0],
+            scores=np.concatenate([part.scores for part in parts]),
+            names=np.concatenate([part.names for part in parts]),
+            truth=np.concatenate([part.known_truth for part in parts]),
+        )
+
     def _answers(self, split: Split, candidates: Any) -> Answers:
         return ask(self.model, split.X, candidates, image_names(self.data, split), split.y)
 
@@ -118,17 +132,19 @@ def model_page(report: ModelReport) -> Page:
     if report.evaluation.curve is not None:
         blocks = [seen_unseen(report.evaluation.curve, report.model.seen_penalty)]
         sections.append(Section("seen-and-unseen", "Seen and unseen", blocks))
+    sections.append(_classes(report))
     if tested:
-        sections += [_classes(report), _confidence(report), _attributes(report)]
+        sections += [_confidence(report), _attributes(report)]
     sections.append(training_section(report.model, report.reruns))
     if report.spaces:
         figures = [classes_figure(report.spaces, data.seen, report.names), images_figure(report.spaces, report.names)]
         sections.append(Section("spaces", "Spaces", figures))
+    galleries: list[Block] = [mistakes_gallery(report.both, report.names, report.photos)]
     if tested:
-        gallery = best_images_gallery(best_images(report.zsl), report.names, report.photos)
-        sections.append(Section("images", "Best images", [gallery]))
-    sections.append(record_section(report.model))
-    return Page(report.title, subtitle, _tiles(report), [section for section in sections if section.blocks])
+        galleries.insert(0, best_images_gallery(report.zsl, report.names, report.photos))
+    sections += [Section("images", "Images", galleries), record_section(report.model)]
+    shown = [section for section in sections if section.blocks]
+    return Page(report.title, subtitle, _tiles(report), shown, _verdict(report))
 
 
 def image_names(data: ZeroShotDataset, split: Split) -> Any:
@@ -138,16 +154,31 @@ def image_names(data: ZeroShotDataset, split: Split) -> Any:
 
 def _tiles(report: ModelReport) -> list[Tile]:
     results = {name: value for name, value in report.evaluation.summary().items() if value is not None}
-    notes = {**METRICS, "T1": f"{METRICS['T1']} (%); chance {100 / max(1, len(report.data.unseen)):.1f}"}
-    return [Tile(name, f"{value:.1f}", notes[name]) for name, value in results.items()]
+    notes = {name: METRICS[name].definition for name in results}
+    if "T1" in notes:
+        notes["T1"] += f" (%); chance {100 / max(1, len(report.data.unseen)):.1f}"
+    intervals = {name: f"{low:.1f} to {high:.1f}" for name, (low, high) in report.evaluation.intervals.items()}
+    return [Tile(name, f"{value:.1f}", notes[name], intervals.get(name, "")) for name, value in results.items()]
+
+
+def _verdict(report: ModelReport) -> tuple[str, ...]:
+    """The verdict of the run record; on other test images than those of the record, that of this evaluation."""
+    record, found = report.model.record_, report.evaluation.summary()
+    if record is not None and record.verdict and {name: record.results.get(name) for name in found} == found:
+        return record.verdict
+    return verdict(report.evaluation, {} if record is None else record.selection, called(report.data))
 
 
 def _classes(report: ModelReport) -> Section:
     by_class, names, data = report.evaluation.by_class, report.names, report.data
+    of_seen = [seen_accuracy_figure(by_class["seen"], names)] if len(data.test_seen) else []
+    if not len(data.test_unseen):
+        return Section("classes", "Classes", of_seen)
     mistakes = "Pairs of classes with most confused test images of unseen classes; only unseen classes are candidates."
     leaked = "Pairs of an unseen and a seen class with most test images of the former predicted as the latter."
     blocks: list[Block] = [
         accuracy_figure(by_class["zsl"], by_class["unseen"], names),
+        *of_seen,
         confusion_figure(report.zsl, data.classes.vectors_of(report.zsl.labels), names),
         _pairs("most-confused", "Most frequent confusions", mistakes, most_confused(report.zsl), names),
         destinations_figure(destinations(report.gzsl, data.seen), names),
@@ -167,14 +198,7 @@ def _pairs(name: str, title: str, caption: str, found: Sequence[Confusion], name
 def _confidence(report: ModelReport) -> Section:
     found = {"unseen classes": report.zsl.reliability()}
     if len(report.data.test_seen):
-        unseen, seen = report.gzsl, report.seen
-        both = replace(
-            unseen,
-            scores=np.concatenate([unseen.scores, seen.scores]),
-            names=np.concatenate([unseen.names, seen.names]),
-            truth=np.concatenate([unseen.known_truth, seen.known_truth]),
-        )
-        found["all classes"] = both.reliability()
+        found["all classes"] = report.both.reliability()
     hubs = hubness_figure(_hubs(report), len(report.data.test_unseen), report.names)
     return Section("confidence", "Confidence", [reliability_figure(found), hubs])
 
@@ -194,12 +218,5 @@ def _hubs(report: ModelReport) -> dict[str, Hubness]:
 
 
 def _attributes(report: ModelReport) -> Section:
-    if report.data.classes.attribute_names is None:
-        note = Note("The class vectors have no attribute names, so contributions of attributes are not shown.")
-        return Section("attributes", "Attributes", [note])
-    X = report.data.test_unseen.X
-    blocks: list[Block] = [attributes_table(report.model, report.zsl, X, report.names)]
-    mistakes = [found for found in explained_mistakes(report.model, report.zsl, X) if found.contributions.names.size]
-    if mistakes:
-        blocks.append(mistakes_figure(mistakes, report.names))
-    return Section("attributes", "Attributes", blocks)
+    blocks = reasons_blocks(report.model, report.zsl, report.data.test_unseen.X, report.names)
+    return Section("attributes", "Reasons", blocks)

@@ -17,11 +17,12 @@ from sightunseen.report.figures import CONFIG, Columns, Figure, as_csv
 
 @dataclass(frozen=True)
 class Tile:
-    """A number at the top of a page, with a label and a note that explains it."""
+    """A number at the top of a page, with a label, a note that explains it, and its 95% interval if there is one."""
 
     label: str
     value: str
     note: str = ""
+    interval: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class DataTable:
         Notes below the table.
     folded : bool, default=False
         Whether the table is collapsed until the reader opens it.
+    highlighted : sequence of int, default=()
+        Indices of rows to highlight, such as the selected one.
     """
 
     name: str
@@ -48,6 +51,7 @@ class DataTable:
     columns: Columns
     notes: Sequence[str] = ()
     folded: bool = False
+    highlighted: Sequence[int] = ()
 
     kind = "table"
 
@@ -90,7 +94,7 @@ class Gallery:
     title, caption : str
         Heading and description.
     groups : mapping of str to sequence of Photo
-        Images by heading.
+        Images by heading; an empty heading is not shown.
     columns : mapping of str to sequence
         The same content as a table, for download.
     """
@@ -148,6 +152,8 @@ class Page:
         Key numbers at the top.
     sections : sequence of Section, default=()
         The content.
+    verdict : sequence of str, default=()
+        The results in plain sentences, below the subtitle.
 
     Examples
     --------
@@ -160,6 +166,7 @@ class Page:
     subtitle: str
     tiles: Sequence[Tile] = ()
     sections: Sequence[Section] = ()
+    verdict: Sequence[str] = ()
 
     @property
     def figures(self) -> list[Figure]:
@@ -226,7 +233,10 @@ def specs_of(figures: Iterable[Figure]) -> dict[str, Any]:
     return {
         figure.name: {
             "columns": compact(figure.columns),
-            "panels": [{"spec": panel.spec(), "canvas": panel.crowded} for panel in figure.panels],
+            "panels": [
+                {"spec": panel.spec(), "canvas": panel.crowded, "least": panel.least, "label": figure.label(panel)}
+                for panel in figure.panels
+            ],
         }
         for figure in figures
     }

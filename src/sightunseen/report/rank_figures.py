@@ -6,11 +6,12 @@ from typing import Any
 import altair as alt
 
 from sightunseen.benchmark.comparison import COMPARED, LEVEL, Comparison, cliques
+from sightunseen.core.metrics import METRICS
 from sightunseen.report.figures import BLUE, GREY, ORANGE, ROWS, Figure, Panel, columns_of
 
 ROW, BAR, AXIS = 20, 9, 54  # pixels: per method, per bar, and from the top to the axis
 LABELS = 0.45  # width on each side for the names of methods, as a share of the range of ranks
-TITLES = {"T1": "T1: among unseen classes", "H": "H: among all classes"}
+TITLES = {name: METRICS[name].title for name in COMPARED}
 SEGMENTS = ("x", "y", "x2", "y2")
 
 

@@ -58,6 +58,8 @@ def trust_section(model: ZeroShotClassifier, findings: Sequence[Finding] = (), a
                 " Rounding differs between machines, numbers of threads and versions, and training amplifies the difference."
             )
         blocks.append(Note(text, PASS if agreement == 1 else WARN))
+    if record is not None:
+        blocks += _readable("comparison of validation and test", lambda: _agreement(record.compared))
     ordered = sorted(findings, key=lambda finding: (FAIL, WARN, PASS).index(finding.level))
     if ordered:
         rows = [
@@ -139,6 +141,18 @@ def _readable(what: str, build: Callable[[], list[Block]]) -> list[Block]:
         return [Note(f"The {what} in the run record cannot be shown: the record was changed.", WARN)]
 
 
+def _agreement(compared: Mapping[str, Any]) -> list[Block]:
+    """Whether T1 on the test images is what validation classes promised."""
+    found = compared.get("validation_and_test")
+    if not found:
+        return []
+    text = (
+        f"T1 of the training run was {found['found_T1']:.1f} on its test images; validation classes promised "
+        f"{found['expected_T1']:.1f}, and a difference of {found['allowed_difference']:.1f} can be due to chance."
+    )
+    return [Note(text, WARN if found["differs"] else PASS)]
+
+
 def _methods(selection: Mapping[str, Any]) -> list[Block]:
     """Comparison of methods, if the method was chosen automatically."""
     comparison = selection.get("methods")
@@ -149,13 +163,14 @@ def _methods(selection: Mapping[str, Any]) -> list[Block]:
         name: ["" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value) for value in values]
         for name, values in auto.columns_of(comparison).items()
     }
+    chosen = [k for k, name in enumerate(columns["method"]) if name == comparison.get("chosen")]
     caption = (
         f"Means over {comparison['folds']} class folds of the seen classes in percent, with standard errors (s.e.); test "
         "images were not used. Each method has its own selected hyperparameters, and H is at its best seen-class bias."
     )
     return [
         Note(comparison["why"] + left_out, WARN if left_out else PASS),
-        DataTable("methods", "Methods compared on validation classes", caption, columns),
+        DataTable("methods", "Methods compared on validation classes", caption, columns, highlighted=chosen),
     ]
 
 
@@ -176,19 +191,32 @@ def _selection(selection: Mapping[str, Any]) -> list[Block]:
         blocks.append(training_figure("validation-curve", title, caption, best["points"], chosen.get("steps")))
     if len(tried) > 1:
         metrics = ("T1", "U", "S", "H", "H_at_best_penalty", "AUSUC")
-        tops = [max(entry["points"], key=lambda point: point["H_at_best_penalty"]) for entry in tried]
+        by = selection.get("by", "H").split(" on ")[0]
+        tried = sorted(tried, key=lambda entry: (entry is not best, -_criterion(_top(entry), by)))
+        tops = [_top(entry) for entry in tried]
         columns: dict[str, list[Any]] = {
             "hyperparameters": [", ".join(f"{name} {value}" for name, value in entry["settings"].items()) for entry in tried],
             "selected": ["yes" if entry is best else "" for entry in tried],
             **{name.replace("_", " "): [f"{top[name]:.1f}" for top in tops] for name in metrics if name in tops[0]},
         }
-        by = selection.get("by", "H").split(" on ")[0]
         caption = (
             f"Results on validation classes in percent; test images were not used. Hyperparameters are selected by {by} at "
-            "best penalty, that is, H with the seen-class bias (calibrated stacking) that maximises it."
+            "best penalty, that is, H with the seen-class bias (calibrated stacking) that maximises it. "
+            "The selected ones are in the first row."
         )
-        blocks.append(DataTable("tried", "Hyperparameters tried on validation classes", caption, columns))
+        title = "Hyperparameters tried on validation classes"
+        blocks.append(DataTable("tried", title, caption, columns, highlighted=(0,)))
     return blocks
+
+
+def _top(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The best point of a combination of hyperparameters."""
+    point: Mapping[str, Any] = max(entry["points"], key=lambda point: point["H_at_best_penalty"])
+    return point
+
+
+def _criterion(point: Mapping[str, Any], by: str) -> float:
+    return float(point["H_at_best_penalty"] + (point["T1"] if "T1" in by else 0.0))
 
 
 def _has_rounds(history: Sequence[Any]) -> bool:

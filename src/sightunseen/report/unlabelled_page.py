@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from sightunseen.analysis.answers import Answers, ask, evenly_spaced
-from sightunseen.analysis.best_images import best_images
 from sightunseen.analysis.hubness import hubness
 from sightunseen.core.class_table import Labels
 from sightunseen.core.errors import SettingsError
@@ -52,12 +51,12 @@ def unlabelled_page(
     answers = ask(model, X, None, names)
     shown = readable_names(model.classes_.tolist())
     unseen = model.unseen_classes_ if len(model.unseen_classes_) else model.classes_
-    gallery = best_images_gallery(best_images(ask(model, X, unseen, names)), shown, photos)
+    gallery = best_images_gallery(ask(model, X, unseen, names), shown, photos)
     sections = [
         Section("answers", "Predictions", _predictions(model, answers, shown)),
         trust_section(model),
         Section("spaces", "Spaces", [] if embed is None else [_space(model, X, unseen, embed, names, shown)]),
-        Section("images", "Best images", [gallery]),
+        Section("images", "Images", [gallery]),
         record_section(model),
     ]
     part = f", {len(rows):,} of which are shown here" if len(rows) < total else ""

@@ -173,6 +173,11 @@ FEATURE_FAULTS = [
     ),
     Fault("a copy", lambda d: copies(d, 1), {"identical-images": (WARN, (1, 479))}),
     Fault("many copies", lambda d: copies(d, 60), {"identical-images": (FAIL, (60, 420))}),
+    Fault(
+        "a near-copy",
+        lambda d: with_features(d, [479], d.features[d.train_rows[0]] + 0.001),
+        {"near-duplicates": (WARN, (1, 479, 10))},
+    ),
 ]
 CLASS_FAULTS = [
     Fault("classes without vectors", classes_without_vectors, {"class-vectors": (FAIL, (2,))}),

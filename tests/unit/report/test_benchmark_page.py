@@ -13,6 +13,7 @@ from sightunseen.benchmark.ingredients import study_plan
 from sightunseen.benchmark.paper_ablation import ablation_plan
 from sightunseen.benchmark.plan import DataEntry
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
+from sightunseen.core.metrics import METRICS
 from sightunseen.methods import METHODS
 from sightunseen.methods.catalogue import CARDS
 from sightunseen.report.benchmark_page import benchmark_page
@@ -89,7 +90,7 @@ def test_tiles_count_jobs_by_state() -> None:
     assert [tiles[state] for state in (DONE, FAILED, SKIPPED)] == ["6", "1", "1"]
     assert tiles["computing time"] == "14 s"
     assert "5 methods on CUB res50" in page.subtitle
-    assert "T1: mean per-class top-1 accuracy of unseen classes" in page.subtitle
+    assert f"T1: {METRICS['T1'].definition}" in page.subtitle
 
 
 def test_the_table_lists_every_method_and_notes_failures() -> None:

@@ -20,7 +20,7 @@ import vl_convert
 from sightunseen.analysis.contributions import explained_mistakes
 from sightunseen.analysis.hubness import Hubness
 from sightunseen.analysis.reruns import Rerun, Reruns
-from sightunseen.core.metrics import SeenUnseenCurve
+from sightunseen.core.seen_unseen import SeenUnseenCurve
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import ESZSL
 from sightunseen.report.attribute_figures import mistakes_figure
@@ -104,8 +104,8 @@ def figures(report: ModelReport, flat: Any) -> list[Figure]:
 
 def test_the_pages_have_all_figures(figures: list[Figure]) -> None:
     assert [figure.name for figure in figures] == [
-        *("seen-unseen-curve", "accuracy-by-class", "confusion", "leaks", "reliability", "hubness", "mistakes"),
-        *("training-curve", "self-training", "classes-in-space", "images-in-space"),
+        *("seen-unseen-curve", "accuracy-by-class", "accuracy-by-seen-class", "confusion", "leaks", "reliability", "hubness"),
+        *("mistakes", "training-curve", "self-training", "classes-in-space", "images-in-space"),
         *("confidence", "hubness", "images-in-space"),
     ]
 

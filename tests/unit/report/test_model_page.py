@@ -1,5 +1,6 @@
 """The page on a model: few and very many classes, missing parts, names with special characters, no mistakes."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError
 from sightunseen.core.names import readable_names
+from sightunseen.core.records import RunRecord
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import CVC, ESZSL
 from sightunseen.report.model_page import ModelReport, model_page
@@ -18,6 +20,7 @@ from sightunseen.report.page import DataTable, Gallery, Note, Page
 from sightunseen.report.space_figures import space_of
 from sightunseen.report.thumbnails import Photos
 from sightunseen.selection.evaluation import evaluate
+from sightunseen.selection.verdict import verdict
 
 pytestmark = pytest.mark.slow
 
@@ -55,8 +58,43 @@ def test_the_tiles_show_the_evaluation(report: ModelReport) -> None:
     found = evaluate(report.model, report.data).summary()
     assert {tile.label: tile.value for tile in page.tiles} == {name: f"{value:.1f}" for name, value in found.items()}
     assert "chance 25.0" in page.tiles[0].note
+    intervals = report.evaluation.intervals
+    assert {tile.label: tile.interval for tile in page.tiles if tile.interval} == {
+        name: f"{intervals[name][0]:.1f} to {intervals[name][1]:.1f}" for name in ("T1", "U", "S", "H")
+    }
     assert "12 seen classes with 192 training images; tested on 80 images of 4 unseen and 48 of seen" in page.subtitle
     assert names(page) == EVERY_SECTION
+
+
+def test_the_page_shows_the_verdict_of_the_record(report: ModelReport) -> None:
+    model, data = copy.copy(report.model), report.data
+    results = report.evaluation.results()
+    model.record_ = RunRecord("train", "ESZSL", {}, 0, "honest", {}, results=results, verdict=("Good.", "Careful: few images."))
+    page = model_page(replace(report, model=model))
+    assert page.verdict == ("Good.", "Careful: few images.")
+    assert "<p>Good.</p><p>Careful: few images.</p>" in page.html()
+    others = replace(data, test_unseen_rows=data.test_unseen_rows[::2])  # not the test images of the record
+    page = model_page(replace(report, model=model, data=others))
+    assert page.verdict == verdict(evaluate(model, others), {})
+    assert "of 40 images of unseen classes right" in page.verdict[0]
+
+
+def test_without_a_record_the_verdict_is_that_of_the_evaluation(report: ModelReport) -> None:
+    assert model_page(report).verdict == verdict(report.evaluation, {})
+
+
+def test_the_accuracy_of_each_seen_class(report: ModelReport) -> None:
+    columns = figure(model_page(report), "accuracy-by-seen-class").columns
+    correct = report.seen.predicted == report.seen.known_truth
+    expected = {label: 100 * correct[report.seen.known_truth == label].mean() for label in report.data.seen.tolist()}
+    assert dict(zip(columns["class"], columns["accuracy"], strict=True)) == pytest.approx(expected)
+    assert columns["accuracy"] == sorted(columns["accuracy"], reverse=True)
+
+
+def test_confident_mistakes_are_of_all_test_images(report: ModelReport) -> None:
+    _, mistakes = blocks(model_page(report), Gallery)
+    wrong = np.concatenate([answers.confidence[~answers.correct] for answers in (report.gzsl, report.seen)])
+    assert mistakes.columns["confidence"] == pytest.approx(np.sort(wrong)[::-1][:14])
 
 
 def test_a_single_unseen_class() -> None:
@@ -80,8 +118,11 @@ def test_seven_hundred_classes(n_seen: int, n_unseen: int) -> None:
         assert figure(page, name).panels[0].spec()["height"] < 2000
     assert "classes with most mistakes" in figure(page, "confusion").caption
     assert len(set(figure(page, "confusion").columns["true class"])) <= 60
-    (gallery,) = blocks(page, Gallery)
-    assert len(gallery.groups) == n_unseen
+    gallery, mistakes = blocks(page, Gallery)
+    hubs = figure(page, "hubness").columns
+    assert set(gallery.columns["class"]) == {n for n, images in zip(hubs["class"], hubs["images"], strict=True) if images}
+    assert len(gallery.groups) == len(set(gallery.columns["class"]))
+    assert len(mistakes.columns["image"]) == 14
 
 
 def test_the_size_of_a_page_with_seven_hundred_classes_is_limited(flat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,10 +134,10 @@ def test_the_size_of_a_page_with_seven_hundred_classes_is_limited(flat: Any, mon
     photo = "data:image/jpeg;base64," + "A" * 8000  # as large as a detailed one
     monkeypatch.setattr(Photos, "picture", lambda self, name: photo)
     page = model_page(ModelReport("A report", model, data, spaces=spaces, photos=Photos()))  # type: ignore[call-arg]
-    (gallery,) = blocks(page, Gallery)
-    assert len(gallery.groups) == 660
+    gallery, _ = blocks(page, Gallery)
+    assert len(gallery.groups) > 300
     assert all(group and all(photo.picture for photo in group) for group in gallery.groups.values())
-    assert len(gallery.columns["image"]) == 7 * 660  # all are in the CSV
+    assert len(gallery.columns["image"]) > sum(map(len, gallery.groups.values()))  # more are in the CSV
     assert len(page.html().encode()) < MOST_BYTES
 
 
@@ -111,8 +152,8 @@ def test_without_test_images_of_seen_classes(small_world: ZeroShotDataset) -> No
 def test_without_test_images_of_unseen_classes(small_world: ZeroShotDataset) -> None:
     page = page_of(replace(small_world, test_unseen_rows=NONE))
     assert [tile.label for tile in page.tiles] == ["S"]
-    assert page.figures == []
-    assert names(page) == ["trust", "record"]
+    assert [figure.name for figure in page.figures] == ["accuracy-by-seen-class"]
+    assert names(page) == ["trust", "classes", "images", "record"]
     assert page.html()
 
 
@@ -162,8 +203,9 @@ def test_a_model_without_mistakes() -> None:
     remarks = [note.text for note in blocks(page, Note)]
     assert "Most frequent confusions: none." in remarks
     assert not {"most-confused", "mistakes"} & {block.name for block in [*blocks(page, DataTable), *page.figures]}
-    (gallery,) = blocks(page, Gallery)
+    (gallery,) = blocks(page, Gallery)  # none of mistakes
     assert len(gallery.groups) == 3
+    assert "Most confident mistakes: none." in remarks
     assert page.html()
 
 
@@ -181,7 +223,7 @@ def test_names_with_special_characters_are_escaped(small_world: ZeroShotDataset)
     data = relabelled(small_world, labels, attribute_names=[f"{AWKWARD[k % 4]} {k}" for k in range(10)], image_names=images)
     page = page_of(data)
     assert set(figure(page, "accuracy-by-class").columns["class"]) <= set(readable_names(labels).values())
-    assert page_of(small_world).tiles == page.tiles
+    assert [tile.value for tile in page_of(small_world).tiles] == [tile.value for tile in page.tiles]
     html = page.html()
     assert "<img" not in html.partition("<script")[0]
     assert "<script>alert(2)" not in html

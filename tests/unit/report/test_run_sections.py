@@ -54,6 +54,17 @@ def test_disagreement_with_the_repeated_training_is_a_warning(agreement: float, 
     assert f"{100 * agreement:.1f}% of the test images" in text
 
 
+@pytest.mark.parametrize(("differs", "level"), [(False, PASS), (True, WARN)])
+def test_a_difference_between_validation_and_test_beyond_chance_is_a_warning(differs: bool, level: str) -> None:
+    found = {"expected_T1": 70.25, "found_T1": 51.0, "allowed_difference": 12.5, "differs": differs}
+    _, (shown, text) = notes(with_record(compared={"validation_and_test": found}))
+    assert shown == level
+    assert all(number in text for number in ("70.2", "51.0", "12.5"))
+    _, (shown, text) = notes(with_record(compared={"validation_and_test": {"differs": "yes"}}))
+    assert shown == WARN
+    assert "cannot be shown" in text
+
+
 def finding(level: str, check: str, repaired: bool = False) -> Finding:
     return Finding(check, level, f"what of {check}", "", f"remedy of {check}", repaired)
 
@@ -100,10 +111,20 @@ def test_hyperparameters_tried_are_shown_at_their_best_point() -> None:
     assert curve.name == "validation-curve"
     assert curve.columns["H"] == [41, 40]  # of the selected hyperparameters
     assert "(1,000)" in curve.caption
-    assert table.rows == [
-        ("q 0.5", "", "34.0", "33.0", "33.0", "33.0", "35.0", "33.0"),
+    assert table.rows == [  # the selected ones first
         ("q 0.7", "yes", "42.0", "41.0", "41.0", "41.0", "43.0", "41.0"),
+        ("q 0.5", "", "34.0", "33.0", "33.0", "33.0", "35.0", "33.0"),
     ]
+    assert list(table.highlighted) == [0]
+
+
+def test_hyperparameters_tried_are_sorted_by_the_criterion_after_the_selected_ones() -> None:
+    tried = [{"settings": {"q": q}, "points": [point(h)]} for q, h in ((1, 30), (2, 40), (3, 50), (4, 35))]
+    selection = {"folds": [{}], "tried": tried, "chosen": {"q": 2, "seen_penalty": 0.5}}
+    (table,) = training_section(with_record(selection=selection), Reruns()).blocks
+    assert table.columns["hyperparameters"] == ["q 2", "q 3", "q 4", "q 1"]
+    assert table.columns["selected"] == ["yes", "", "", ""]
+    assert list(table.highlighted) == [0]
 
 
 def test_a_closed_form_method_has_no_validation_curve() -> None:
@@ -111,7 +132,7 @@ def test_a_closed_form_method_has_no_validation_curve() -> None:
     selection = {"folds": [{}], "tried": tried, "chosen": {"q": 2, "seen_penalty": 0.5}}
     (table,) = training_section(with_record(selection=selection), Reruns()).blocks
     assert isinstance(table, DataTable)
-    assert table.columns["selected"] == ["", "yes"]
+    assert table.columns["selected"] == ["yes", ""]
 
 
 def test_combinations_of_left_out_classes_are_shown_without_accuracies_at_no_penalty() -> None:
@@ -121,7 +142,7 @@ def test_combinations_of_left_out_classes_are_shown_without_accuracies_at_no_pen
     selection = {"by": "T1 + H on validation classes", "folds": [{}], "tried": tried, "chosen": chosen}
     (table,) = training_section(with_record(selection=selection), Reruns()).blocks
     assert list(table.columns) == ["hyperparameters", "selected", "T1", "H at best penalty", "AUSUC"]
-    assert table.rows == [("q 0", "", "50.0", "30.0", "20.0"), ("q 1", "yes", "55.0", "30.0", "20.0")]
+    assert table.rows == [("q 1", "yes", "55.0", "30.0", "20.0"), ("q 0", "", "50.0", "30.0", "20.0")]
     assert "selected by T1 + H at best penalty" in table.caption
 
 
@@ -138,7 +159,7 @@ def test_comparison_of_methods_is_shown_with_its_reason() -> None:
     best = {"method": "Foresight", "T1": 50.0, "H": 30.0, "T1 + H": 80.0, "standard_error": 2.0}
     other = {"method": "ESZSL", "T1": 45.0, "H": 30.25, "T1 + H": 75.25, "standard_error": 2.5}
     compared = [best, {**other, "difference": -4.75, "difference_standard_error": 1.0}]
-    comparison = {"folds": 5, "why": "Foresight was chosen.", "compared": compared, "left_out": {}}
+    comparison = {"folds": 5, "chosen": "Foresight", "why": "Foresight was chosen.", "compared": compared, "left_out": {}}
     note, table = training_section(with_record(selection={"methods": comparison}), Reruns()).blocks
     assert (note.level, note.text) == (PASS, "Foresight was chosen.")
     assert list(table.columns) == ["method", "T1", "H", "T1 + H", "± s.e.", "above Foresight ± s.e."]
@@ -146,6 +167,9 @@ def test_comparison_of_methods_is_shown_with_its_reason() -> None:
         ("Foresight", "50.0", "30.0", "80.0", "2.0", ""),
         ("ESZSL", "45.0", "30.2", "75.2", "2.5", "-4.8 ± 1.0"),
     ]
+    assert list(table.highlighted) == [0]
+    _, table = training_section(with_record(selection={"methods": {**comparison, "chosen": "ESZSL"}}), Reruns()).blocks
+    assert list(table.highlighted) == [1]
     comparison = {**comparison, "left_out": {"SAE": "Singular matrix"}}
     note, _ = training_section(with_record(selection={"methods": comparison}), Reruns()).blocks
     assert (note.level, note.text) == (WARN, "Foresight was chosen. SAE was left out: Singular matrix")

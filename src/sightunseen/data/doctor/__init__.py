@@ -12,6 +12,7 @@ from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.data.doctor.class_checks import check_classes
 from sightunseen.data.doctor.description_checks import check_descriptions
+from sightunseen.data.doctor.duplicate_checks import check_near_duplicates
 from sightunseen.data.doctor.feature_checks import check_features
 from sightunseen.data.doctor.file_checks import check_files
 from sightunseen.data.doctor.finding import FAIL, PASS, WARN, Finding
@@ -43,7 +44,8 @@ def examine(data: ZeroShotDataset) -> list[Finding]:
     >>> {finding.level for finding in examine(data)}
     {'PASS'}
     """
-    return [*check_splits(data), *check_features(data), *check_classes(data), *check_descriptions(data)]
+    of_images = [*check_features(data), *check_near_duplicates(data)]
+    return [*check_splits(data), *of_images, *check_classes(data), *check_descriptions(data)]
 
 
 def repair(data: ZeroShotDataset, findings: Sequence[Finding]) -> tuple[ZeroShotDataset, list[Finding]]:

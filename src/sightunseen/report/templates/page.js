@@ -9,6 +9,11 @@
   let chosen = null;
   const theme = (printing) => {
     root.dataset.theme = printing ? "light" : chosen ?? (system.matches ? "dark" : "light");
+    for (const view of views.values()) ink(view, getComputedStyle(root).getPropertyValue("--ink"));
+  };
+  // Colour of the texts of a chart on a canvas, which style sheets do not reach.
+  const ink = (view, colour) => {
+    if ("ink" in view.getState({data: () => false, signals: (name) => name === "ink"}).signals) view.signal("ink", colour.trim()).run();
   };
   theme();
   system.addEventListener("change", () => theme());
@@ -30,13 +35,24 @@
 
   const draw = async (element) => {
     const figure = figures[element.dataset.figure], panel = figure.panels[Number(element.dataset.panel)];
-    const spec = {...panel.spec, datasets: {rows: rowsOf(figure.columns)}};
-    const legend = {...config.legend, columns: element.clientWidth < 480 ? 1 : 0};  // one column on a phone
+    const spec = {...panel.spec, datasets: {rows: rowsOf(figure.columns)}}, width = element.clientWidth;
+    const legend = {...config.legend, columns: width < 480 ? 1 : 0};  // one column on a phone
+    const axis = {...config.axis, labelLimit: Math.max(110, Math.min(320, 0.4 * width))};
+    if (width < panel.least) {
+      spec.width = panel.least;
+      element.classList.add("wide");
+      element.tabIndex = 0;
+    }
     try {
       const result = await vegaEmbed(element, spec, {
-        actions: false, config: {...config, legend, background: null}, renderer: panel.canvas ? "canvas" : "svg",
+        actions: false, config: {...config, axis, legend, background: null}, renderer: panel.canvas ? "canvas" : "svg",
       });
       views.set(element, result.view);
+      ink(result.view, getComputedStyle(root).getPropertyValue("--ink"));
+      for (const name of ["role", "aria-label", "aria-roledescription"]) element.removeAttribute(name);  // of Vega
+      const drawing = element.querySelector("svg, canvas");
+      drawing.setAttribute("role", "img");
+      drawing.setAttribute("aria-label", panel.label);
       element.dataset.drawn = "yes";
     } catch (error) {
       element.innerHTML = "";
@@ -71,6 +87,11 @@
     save(address, name);
     setTimeout(() => URL.revokeObjectURL(address), 1000);
   };
+  const labelled = (svg, chart) => {
+    const file = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
+    for (const name of ["role", "aria-label"]) file.setAttribute(name, chart.querySelector("svg, canvas").getAttribute(name));
+    return new XMLSerializer().serializeToString(file);
+  };
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-save]");
     if (!button) return;
@@ -84,9 +105,11 @@
     const several = figures[chart.dataset.figure].panels.length > 1;
     const name = chart.dataset.figure + (several ? `-${Number(chart.dataset.panel) + 1}` : "");
     view.background("white");
-    if (kind === "svg") saveText(await view.toSVG(), `${name}.svg`, "image/svg+xml");
+    ink(view, "#1c2127");
+    if (kind === "svg") saveText(labelled(await view.toSVG(), chart), `${name}.svg`, "image/svg+xml");
     else save(await view.toImageURL("png", 2), `${name}.png`);
     view.background(null);
+    theme();
   });
 
   // -- tables ------------------------------------------------------------------------------------------------------
