@@ -34,7 +34,7 @@ BLOCK_BYTES = 64 << 20  # of a matrix with one row per class, in double precisio
 
 @dataclass(frozen=True)
 class Linear:
-    """Linear classifiers of a fixed list of classes: scores are ``x . w + b`` for preprocessed features ``x``.
+    """Linear classifiers of a fixed list of classes: scores are ``x @ w + b`` for preprocessed features ``x``.
 
     Parameters
     ----------
