@@ -18,7 +18,7 @@ from sightunseen import evaluate, load_model
 from sightunseen.cli._arguments import add_data_arguments
 from sightunseen.cli._data import open_source
 from sightunseen.core.calibration import class_weights, probabilities
-from sightunseen.core.metrics import reliability
+from sightunseen.core.reliability import reliability
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ def main() -> int:
     args = parser.parse_args()
     paths = list(itertools.islice(list_photos(args.photos).paths, MOST_PHOTOS))
     load = Load(load_model(args.model), paths)
-    command = [sys.executable, "-m", "sightunseen.cli", "serve", str(args.model), "--port", "0"]
+    command = [sys.executable, "-m", "sightunseen", "serve", str(args.model), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         address = server.stdout.readline().split(" at ")[1].split()[0]

@@ -38,7 +38,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        run, data = ("-m", "sightunseen.cli"), (args.data, "--features", "res50")
+        run, data = ("-m", "sightunseen"), (args.data, "--features", "res50")
         tasks = {
             "second load": ("-c", LOAD, args.data),
             "inspect": (*run, "inspect", *data),

@@ -79,7 +79,7 @@ def make_model(folder: Path, photos: bool) -> Path:
 
 
 def sightunseen(*arguments: Any) -> list[str]:
-    return [sys.executable, "-m", "sightunseen.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "sightunseen", *map(str, arguments)]
 
 
 class Load:

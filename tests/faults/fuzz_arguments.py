@@ -93,8 +93,8 @@ def random_arguments(r: random.Random) -> Case:
             given += _positional(r, name, action)
         elif action.required or r.random() < 0.25:
             option = _option(r, name, action)
-            if action.dest in ("out", "onnx", "linear", "figures", "save") and len(option) > 1:
-                outputs.append(option[-1])
+            if action.dest in ("out", "onnx", "linear", "figures", "save"):
+                outputs.append(option[-1] if len(option) > 1 else option[0].partition("=")[2] or "new")
             given += option
     if name[0] in ENDLESS:
         given += ENDLESS[name[0]]

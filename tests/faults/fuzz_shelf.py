@@ -165,6 +165,9 @@ def mean_colour(shape: Any = ("n", 3, "h", "w"), operator: str = "GlobalAverageP
 
 def _save_methods(folder: Path, model: Path, data: Any) -> None:
     """Save a quickly fitted model of every method, with the run record of another model."""
+    import numpy as np
+
+    from sightunseen.core.class_table import ClassTable
     from sightunseen.methods import METHODS, load_model
 
     small = {
@@ -183,7 +186,10 @@ def _save_methods(folder: Path, model: Path, data: Any) -> None:
     for name, method in METHODS.items():
         known = method._get_param_names()
         fitted = method(**{key: value for key, value in small.items() if key in known})
-        fitted.fit(train.X, train.y, data.classes)
+        classes = data.classes
+        if name == "CLIP":  # embeddings of images and texts have one size
+            classes = ClassTable(classes.labels, np.resize(classes.vectors, (len(classes.labels), train.X.shape[1])))
+        fitted.fit(train.X, train.y, classes)
         fitted.record_ = replace(record, method=name)
         fitted.save(folder / name)
 

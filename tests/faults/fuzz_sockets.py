@@ -22,7 +22,7 @@ class Server:
         self.folder, self.log = folder, work / "server.log"
 
     def __enter__(self) -> "Server":
-        command = [sys.executable, "-m", "sightunseen.cli", "serve", str(self.folder), "--port", "0"]
+        command = [sys.executable, "-m", "sightunseen", "serve", str(self.folder), "--port", "0"]
         self.errors = open(self.log, "wb")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         line = self.process.stdout.readline() if self.process.stdout else ""

@@ -14,9 +14,10 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
-from sightunseen.core.metrics import SeenUnseenCurve, accuracy_by_class, harmonic_mean, per_class_accuracy, seen_unseen_curve
+from sightunseen.core.metrics import accuracy_by_class, harmonic_mean, per_class_accuracy
 from sightunseen.core.model_files import ModelFiles, read_model, write_model
 from sightunseen.core.records import RunRecord
+from sightunseen.core.seen_unseen import SeenUnseenCurve, seen_unseen_curve
 from sightunseen.training.episodes import ClassImages, distinct_below, draw_classes, draw_images
 
 ROUNDING = 1e-9
@@ -217,6 +218,8 @@ def records(draw: st.DrawFn) -> RunRecord:
         parent=draw(st.none() | json_objects),
         engine=draw(st.text(max_size=5)),
         wall_seconds=draw(st.floats(0, 1e9)),
+        intervals=draw(st.dictionaries(st.text(max_size=5), st.lists(st.floats(0, 100), min_size=2, max_size=2), max_size=2)),
+        verdict=tuple(draw(st.lists(st.text(max_size=9), max_size=2))),
         **mappings,
         **listed,
     )

@@ -28,6 +28,7 @@ CLASSIFIER_STEPS = 20_000  # steps of its classifier, which is trained whenever 
 FEATURES = 10_000_000  # features of an image, or attributes of a class
 LABEL_LENGTH = 1_000  # characters of a class label or an attribute name
 DESCRIPTION_LENGTH = 1_000_000  # characters of the description of a class in a file
+MODEL_TEXT_LENGTH = 8_000_000  # characters of all descriptions that are saved with a model; longer ones are left out
 PATH_LENGTH = 4_096  # characters of the path or name of an image
 SIDECAR_BYTES = 1 << 20  # a header of a tar archive, or the member that holds the label of a photo
 PHOTO_SIDE = 4_096  # height and width of the photos that a backbone takes
