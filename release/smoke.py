@@ -1,10 +1,11 @@
-"""Install the wheel into empty environments, one for each extra, and run what the extra is for.
+"""Install the wheel into empty environments, one for each extra, and run what the extra is for; then run the tutorials.
 
 Run ``python -m release.smoke dist/*.whl`` from the root of the repository, after ``python -m build``. ``--only EXTRA`` limits
 the run (may be repeated); ``--keep FOLDER`` keeps the environments.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -91,11 +92,21 @@ from sightunseen.semantics.text import open_encoder
 vectors = open_encoder("all-MiniLM-L6-v2").encode(["a red apple", "a crimson apple", "a lorry"])
 assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
 """,
+    "transformers": TABLES
+    + PHOTOS
+    + """
+from transformers import ViTConfig, ViTImageProcessorPil, ViTModel
+sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+ViTModel(ViTConfig(**sizes, image_size=32, patch_size=16)).save_pretrained("vit")
+ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained("vit")
+sightunseen("embed", "photos", "--backbone", "hf:vit", "--out", "photos.npz")
+""",
 }
+TUTORIALS = "photos,report,serve,text"  # the extras that the tutorials use
 
 
 def check(extra: str, wheel: Path, folder: Path) -> str | None:
-    """Install one extra into an empty environment and run its code.
+    """Install one extra into an empty environment and run its code, or the tutorials.
 
     Parameters
     ----------
@@ -117,8 +128,13 @@ def check(extra: str, wheel: Path, folder: Path) -> str | None:
     python = str(home / "bin" / "python")
     wanted = f"sightunseen{f'[{extra}]' if extra else ''} @ {wheel.resolve().as_uri()}"
     install = [python, "-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), wanted]
-    for command in (install, [python, "-I", "-c", CODE[extra]]):
-        done = subprocess.run(command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    tests = ROOT / "tests" / "docs" / "test_tutorials.py"
+    tutorials = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT), str(tests)]
+    environment = {**os.environ, "SIGHTUNSEEN_PYTHON": python, "SIGHTUNSEEN_CACHE": str(work / "cache")}
+    for command in (install, tutorials if extra == TUTORIALS else [python, "-I", "-c", CODE[extra]]):
+        done = subprocess.run(
+            command, cwd=work, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
         if done.returncode:
             return done.stdout
     return None
@@ -128,12 +144,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check all extras, two at a time; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wheel", type=Path)
-    parser.add_argument("--only", action="append", choices=list(CODE))
+    parser.add_argument("--only", action="append", choices=[*CODE, TUTORIALS])
     parser.add_argument("--keep", type=Path)
     args = parser.parse_args(arguments)
     if not args.wheel.is_file():
         parser.error(f"there is no file {args.wheel}. Build it first: make dist")
-    chosen = list(CODE) if args.only is None else args.only
+    chosen = [TUTORIALS, *CODE] if args.only is None else args.only  # the longest first
     failed = 0
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(2) as pool:
         folder = args.keep or Path(temporary)
