@@ -495,7 +495,7 @@ def test_demo_runs_the_whole_pipeline_on_photos(run: Run, tmp_path: Path, monkey
     assert f"added {added}" in out
     for command in re.findall(r"^\$ sightunseen (\w+)", out, re.MULTILINE):
         assert command in ("train", "adapt", "predict", "classes", "report")
-    assert "sightunseen train photos --classes classes.csv --backbone efficientnet_lite0 --out model" in out
+    assert "sightunseen train photos --classes classes.csv --out model" in out
     code, _, err = run(DEMO)
     assert (code, "--overwrite" in err) == (2, True)
 

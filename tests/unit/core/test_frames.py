@@ -27,7 +27,9 @@ def test_frames_are_recognised_and_kept(library: str) -> None:
     assert as_features(frame) is frame
 
 
-@pytest.mark.parametrize("other", [None, 3, "text", [1], (1,), {"a": 1}, np.eye(2), torch.eye(2), object()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "other", [None, 3, "text", [1], (1,), {"a": 1}, np.eye(2), torch.eye(2), object()], ids=lambda one: type(one).__name__
+)
 def test_other_objects_are_no_frames(other: Any) -> None:
     assert frame_of(other) is None
 
