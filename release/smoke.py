@@ -89,7 +89,7 @@ assert server.wait(30) == 0
 """,
     "text": """
 from sightunseen.semantics.text import open_encoder
-vectors = open_encoder("all-MiniLM-L6-v2").encode(["a red apple", "a crimson apple", "a lorry"])
+vectors = open_encoder("all-MiniLM-L6-v2")(["a red apple", "a crimson apple", "a lorry"])
 assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
 """,
     "transformers": TABLES
@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         for extra, output in zip(chosen, pool.map(lambda extra: check(extra, args.wheel, folder), chosen), strict=True):
             failed += output is not None
-            print(f"{'FAIL' if output is not None else 'ok  '} sightunseen{f'[{extra}]' if extra else ''}")
+            print(f"{'FAIL' if output is not None else 'ok  '} sightunseen{f'[{extra}]' if extra else ''}", flush=True)
             if output is not None:
                 print(output)
     return 1 if failed else 0
