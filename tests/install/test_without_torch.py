@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from release.smoke import TABLES
+
 WITHOUT_TORCH = """
 import sys
 
@@ -55,28 +57,13 @@ assert all(METHODS[card.estimator] for card in CARDS.values() if card.quick)
 
 def test_pipeline_of_the_command_line_runs(tmp_path: Path) -> None:
     run_python(
-        """
-import csv
-from sightunseen.cli import main
-from sightunseen.data.synthetic_features import World, make_world
-
-data = make_world(World(n_seen=8, n_unseen=3, n_features=12, images_per_class=6))
-with open("features.csv", "w") as file:
-    rows = csv.writer(file)
-    rows.writerow(["label", "split", *(f"f{k}" for k in range(12))])
-    for split in ("train", "test_seen", "test_unseen"):
-        part = getattr(data, split)
-        rows.writerows([f"c{label}", split, *x.tolist()] for x, label in zip(part.X, part.y))
-with open("classes.csv", "w") as file:
-    rows = csv.writer(file)
-    rows.writerow(["class", *(f"a{k}" for k in range(data.classes.vectors.shape[1]))])
-    rows.writerows([f"c{label}", *vector] for label, vector in zip(data.classes.labels, data.classes.vectors.tolist()))
-where = ["features.csv", "--classes", "classes.csv"]
-assert main(["inspect", *where]) == 0
-assert main(["train", *where, "--out", "model"]) == 0
-assert main(["adapt", "model", *where, "--out", "adapted"]) == 0
-assert main(["evaluate", "model", *where]) == 0
-assert main(["predict", "adapted", "features.csv", "--out", "answers.csv"]) == 0
+        TABLES
+        + """
+sightunseen("inspect", *where)
+sightunseen("train", *where, "--out", "model")
+sightunseen("adapt", "model", *where, "--out", "adapted")
+sightunseen("evaluate", "model", *where)
+sightunseen("predict", "adapted", "features.csv", "--out", "answers.csv")
 assert main(["train", *where, "--method", "CVC", "--out", "deep"]) == 2
 """,
         tmp_path,
