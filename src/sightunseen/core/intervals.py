@@ -1,6 +1,7 @@
 """95% intervals of accuracies, by a bootstrap over classes and over the images of each class."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,11 +57,7 @@ class Counts:
         >>> Counts.of(["a", "a", "b"], ["a", "b", "b"])
         Counts(right=array([1, 1]), images=array([2, 1]))
         """
-        y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
-        if y_true.shape != y_pred.shape or y_true.ndim != 1 or y_true.size == 0:
-            raise DataError(
-                f"counting needs as many predictions as labels, and at least one; got {y_pred.shape} and {y_true.shape}."
-            )
+        y_true, y_pred = paired_labels(y_true, y_pred)
         return cls.at(np.unique(y_true, return_inverse=True)[1], y_true == y_pred)
 
     @classmethod
@@ -83,6 +80,34 @@ class Counts:
     def decided(self) -> bool:
         """Whether all predictions are correct, or none; a bootstrap then has no spread."""
         return self.n_right in (0, self.n_images)
+
+
+def paired_labels(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Check that there is one prediction per label.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels.
+    y_pred : array-like of shape (n,)
+        Predicted labels.
+
+    Returns
+    -------
+    y_true, y_pred : ndarray of shape (n,)
+        Both as arrays.
+
+    Raises
+    ------
+    DataError
+        If there are no labels, or if the two differ in shape.
+    """
+    y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
+    if y_true.shape != y_pred.shape or y_true.ndim != 1 or y_true.size == 0:
+        raise DataError(
+            f"accuracy needs as many predictions as labels, and at least one; got {y_pred.shape} and {y_true.shape}."
+        )
+    return y_true, y_pred
 
 
 def bootstrap(counts: Counts, per_class: bool = True, seed: int = 0, n_draws: int = DRAWS) -> Doubles:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightunseen.core import plugins
 from sightunseen.core.arrays import Doubles
-from sightunseen.core.errors import DataError
+from sightunseen.core.intervals import Counts, paired_labels
 
 
 @dataclass(frozen=True)
@@ -124,14 +124,10 @@ def accuracy_by_class(y_true: ArrayLike, y_pred: ArrayLike) -> dict[Any, float]:
     >>> accuracy_by_class(["a", "a", "b"], ["a", "b", "b"])
     {'a': 0.5, 'b': 1.0}
     """
-    y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
-    if y_true.shape != y_pred.shape or y_true.ndim != 1 or y_true.size == 0:
-        raise DataError(
-            f"accuracy needs as many predictions as labels, and at least one; got {y_pred.shape} and {y_true.shape}."
-        )
-    labels, position = np.unique(y_true, return_inverse=True)
-    right = np.bincount(position, weights=y_true == y_pred, minlength=len(labels))
-    return dict(zip(labels.tolist(), (right / np.bincount(position)).tolist(), strict=True))
+    y_true, y_pred = paired_labels(y_true, y_pred)
+    labels, classes = np.unique(y_true, return_inverse=True)
+    counts = Counts.at(classes, y_true == y_pred)
+    return dict(zip(labels.tolist(), (counts.right / counts.images).tolist(), strict=True))
 
 
 def per_class_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:

@@ -26,8 +26,8 @@ def with_zero_shot(record: RunRecord, data: ZeroShotDataset) -> RunRecord:
         The record with the results as ``selection["zero_shot"]`` and a sentence in the verdict. It is unchanged if the method
         is CLIP itself, if the features do not come from a dual encoder, or if there are no test images.
     """
-    results = zero_shot_results(data)
-    if record.method == CLIP.__name__ or not results:
+    results = {} if record.method == CLIP.__name__ else zero_shot_results(data)
+    if not results:
         return record
     shown = ", ".join(f"{name} {results[name]:.1f}" for name in ("T1", "H") if results.get(name) is not None)
     sentence = f"For comparison, zero-shot CLIP on the same features, without training: {shown} (percent)."
