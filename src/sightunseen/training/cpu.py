@@ -26,13 +26,13 @@ class EagerEngine:
         Name of the engine in run records.
     """
 
-    kind = ""  # part of the engine's name
+    kind, precision = "", "float32"  # parts of the engine's name
 
     def __init__(self, objective: Objective, optimisation: Optimisation) -> None:
         self.objective = objective
         self.optimisation = optimisation
         self.device = objective.parameters[0].device
-        self.name = f"{self.device.type}{self.kind}, float32"
+        self.name = f"{self.device.type}{self.kind}, {self.precision}"
         self.optimiser = self._make_optimiser(lr=optimisation.learning_rate)
 
     def run(self, draws: Draw, first_step: int) -> float:
@@ -55,13 +55,21 @@ class EagerEngine:
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for k in range(size):
             self.optimiser.param_groups[0]["lr"] = rates[k]
-            total += self.step({name: array[k] for name, array in draws.items()}).detach()
+            total += self.step({name: array[k] for name, array in draws.items()}, first_step + k).detach()
         return float(total)
 
-    def step(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Update the parameters on one batch and return the loss before the update."""
+    def launch(self, draws: Draw, first_step: int) -> None:
+        """Take the steps of :meth:`run`; :meth:`finish` returns the sum of their losses."""
+        self.sum = self.run(draws, first_step)
+
+    def finish(self) -> float:
+        """Return the sum of the losses of the steps that :meth:`launch` took."""
+        return self.sum
+
+    def step(self, batch: Mapping[str, Tensor], number: int = 0) -> Tensor:
+        """Update the parameters on the batch of step ``number`` and return the loss before the update."""
         self.optimiser.zero_grad(set_to_none=True)
-        loss = self.objective.loss(batch)
+        loss = self.objective.loss_in_turn(batch, number % self.objective.turns)
         loss.backward()  # type: ignore[no-untyped-call]
         self._clip_gradient()
         self.optimiser.step()

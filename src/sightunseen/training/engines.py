@@ -13,7 +13,8 @@ from sightunseen.training.cuda import GraphEngine
 from sightunseen.training.objective import Draw, Objective
 from sightunseen.training.optimisation import Optimisation
 
-BATCH = 32  # models trained at once on a GPU
+BATCH = 32  # models trained at once on a GPU by the fused kernels
+STREAMS = 6  # models trained at once on a GPU by graphs of their own
 HEAVY = 1_000_000  # number of parameters from which a step is limited by arithmetic and not by the Python interpreter
 MOST_CLASSES = 1024  # most classes per batch for the fused kernels; their buffers grow with its square
 
@@ -52,9 +53,10 @@ class Engine(Protocol):
 
 
 class SideBySide:
-    """Several models with one engine each.
+    """Several models with one engine each, at the same time.
 
-    On a CPU each model is trained on a thread of its own, which is faster than all cores working on one model.
+    On a CPU each model is trained on a thread of its own, which is faster than all cores working on one model; on a GPU on a
+    stream of its own, because the small kernels of one model leave most of the GPU idle.
 
     Parameters
     ----------
@@ -71,7 +73,9 @@ class SideBySide:
         """Take one gradient step per batch in every active model; see :meth:`Engine.run`."""
         work = [(e, draw, first) for e, draw, first, on in zip(self.engines, draws, first_steps, active, strict=True) if on]
         if self.threads == 1 or len(work) == 1:
-            sums = iter([engine.run(draw, first) for engine, draw, first in work])
+            for engine, draw, first in work:
+                engine.launch(draw, first)
+            sums = iter([engine.finish() for engine, _, _ in work])
         else:
             threads = torch.get_num_threads()
             try:
@@ -113,7 +117,7 @@ def engine_for(objectives: Sequence[Objective], optimisations: Sequence[Optimisa
 
         return BatchedEngine(objectives, optimisations)
     on_gpu = objectives[0].parameters[0].device.type == "cuda"
-    kind = GraphEngine if on_gpu and objectives[0].alike else EagerEngine
+    kind = GraphEngine if on_gpu else EagerEngine
     return SideBySide([kind(objective, how) for objective, how in zip(objectives, optimisations, strict=True)])
 
 
@@ -133,13 +137,16 @@ def most_at_once(objective: Objective) -> int:
     if objective.parameters[0].device.type == "cpu":
         heavy = sum(parameter.numel() for parameter in objective.parameters) >= HEAVY
         return torch.get_num_threads() if heavy else 1
+    device = objective.parameters[0].device
+    free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     form = objective.fused_form() if _fusible(objective) else None
     if form is None:
-        return 1
-    # Each model may have its own features, which the engine concatenates and normalises: about three copies.
-    device = form.features.device
-    free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(min(BATCH, max(1, free // 2 // (3 * form.features.nbytes))))
+        # Parameters, moments, and the gradients and activations of all steps of a graph.
+        most, needed = STREAMS, 40 * sum(parameter.nbytes for parameter in objective.parameters)
+    else:
+        # Each model may have its own features, which the engine concatenates and normalises: about three copies.
+        most, needed = BATCH, 3 * form.features.nbytes
+    return int(min(most, max(1, free // 2 // needed)))
 
 
 def group_by_shape(objectives: Sequence[Objective]) -> list[list[int]]:

@@ -125,6 +125,10 @@ class Training:
         """Whether all steps are taken."""
         return self.steps_done >= self.last
 
+    def stop(self) -> None:
+        """End training after the steps taken so far, without changing the learning rate schedule; for hooks."""
+        self.last = self.steps_done
+
     @property
     def steps_before(self) -> int:
         """Number of steps taken before the most recent chunk."""

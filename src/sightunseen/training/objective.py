@@ -66,13 +66,13 @@ class Objective:
     round_size : int or None
         Number of steps after which the objective changes. A chunk of steps never crosses this boundary. None: the objective
         never changes.
-    alike : bool
-        Whether every step executes the same operations, so that a CUDA graph can replay them. False for networks that are
-        updated in alternation.
+    turns : int
+        Number of steps in a cycle. Steps whose numbers are equal modulo ``turns`` execute the same operations, so that a CUDA
+        graph can replay a cycle. 1: all steps; more for networks that are updated in alternation.
     """
 
     round_size: int | None = None
-    alike: bool = True
+    turns: int = 1
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
@@ -112,6 +112,23 @@ class Objective:
             The loss.
         """
         raise NotImplementedError
+
+    def loss_in_turn(self, batch: Mapping[str, Tensor], turn: int) -> Tensor:
+        """Compute the loss of one batch in a turn of the cycle; by default that of every step.
+
+        Parameters
+        ----------
+        batch : mapping of str to Tensor
+            One entry along the first axis of every array returned by :meth:`draw`.
+        turn : int
+            Number of the step modulo ``turns``.
+
+        Returns
+        -------
+        Tensor of shape ()
+            The loss.
+        """
+        return self.loss(batch)
 
     def fused_form(self) -> FusedForm | None:
         """Return the components of the loss for the fused kernels, or None if the loss has another form."""

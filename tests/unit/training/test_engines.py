@@ -1,8 +1,10 @@
 """All engines take the same steps: comparison with a plain Adam in float64, and of CUDA with CPU."""
 
 import warnings
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from torch import Tensor
 
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods.cvc.cvc import CVC
-from sightunseen.training import CHUNK, Optimisation, Run, engines, train
+from sightunseen.training import CHUNK, Optimisation, Run, engines, train, train_together
 from sightunseen.training.cpu import EagerEngine
 from sightunseen.training.cuda import GRAPH_STEPS, GraphEngine
 from sightunseen.training.engines import SideBySide
@@ -112,9 +114,54 @@ def test_graph_engine_agrees_with_eager_engine(round_size: int | None) -> None:
     slow, quick = train(Run(on_cpu, optimisation)), train(Run(on_gpu, optimisation))
     (engine,) = quick.engine.engines
     assert isinstance(engine, GraphEngine)
-    assert (engine.graph is None) == (round_size == 7)  # chunks too short to capture
+    lengths = {length for _, length in engine.graphs}
+    assert lengths == ({5, 7} if round_size == 7 else {3, GRAPH_STEPS})  # also of the last, shorter chunk
     # The graph sums up to a hundred losses in single precision, each with a relative rounding error of at most 6e-8.
     np.testing.assert_allclose(slow.losses, quick.losses, rtol=CHUNK * 6e-8)
     for found, wanted in zip(on_gpu.parameters, on_cpu.parameters, strict=True):
         # The learning rate of the graph is stored in single precision.
         torch.testing.assert_close(found.detach().cpu(), wanted.detach(), rtol=1e-5, atol=1e-7)
+
+
+class TakingTurns(SmallObjective):
+    """In the last of three turns the loss is another one, of the first parameter alone."""
+
+    turns = 3
+
+    def loss_in_turn(self, batch: Mapping[str, Tensor], turn: int) -> Tensor:
+        return self.loss(batch) if turn < 2 else self.parameters[0].square().mean()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_graphs_of_whole_cycles_agree_with_eager_steps() -> None:
+    # 100 steps are no multiple of 3, so chunks start in every turn.
+    optimisation = replace(OPTIMISATION, n_steps=5 * CHUNK)
+    on_cpu, on_gpu = TakingTurns("cpu", None), TakingTurns("cuda", None)
+    slow, quick = train(Run(on_cpu, optimisation)), train(Run(on_gpu, optimisation))
+    assert {turn for turn, _ in quick.engine.engines[0].graphs} == {0, 1, 2}
+    np.testing.assert_allclose(slow.losses, quick.losses, rtol=1e-4)
+    for found, wanted in zip(on_gpu.parameters, on_cpu.parameters, strict=True):
+        torch.testing.assert_close(found.detach().cpu(), wanted.detach(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_models_on_streams_of_their_own_end_like_models_trained_alone() -> None:
+    optimisation = replace(OPTIMISATION, n_steps=5 * CHUNK)
+    alone = [TakingTurns("cuda", None, seed) for seed in range(3)]
+    together = [TakingTurns("cuda", None, seed) for seed in range(3)]
+    for objective in alone:
+        train(Run(objective, optimisation))
+    train_together([partial(Run, objective, optimisation) for objective in together])
+    for one, other in zip(alone, together, strict=True):
+        for found, wanted in zip(other.parameters, one.parameters, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_step_of_the_eager_engine_takes_the_loss_of_its_turn() -> None:
+    objective, optimisation = TakingTurns("cpu"), replace(OPTIMISATION, clip_norm=None)
+    engine, started = EagerEngine(objective, optimisation), [parameter.detach().clone() for parameter in objective.parameters]
+    engine.run(objective.draw(2, 1), 2)
+    changed = [not torch.equal(found, before) for found, before in zip(objective.parameters, started, strict=True)]
+    assert changed == [True, *[False] * (len(started) - 1)]

@@ -13,19 +13,19 @@ from sightunseen.training import Draw, Objective, Optimisation, Run, train
 class Alternating(Objective):
     """Even steps move the first parameter towards 3, odd steps the second towards -2."""
 
-    alike = False
+    turns = 2
 
     def __init__(self) -> None:
         super().__init__([nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(()))])
         self.seen: list[tuple[float, float]] = []
 
     def draw(self, first: int, n_steps: int) -> Draw:
-        return {"rows": torch.zeros(n_steps, 1, dtype=torch.long), "step": torch.arange(first, first + n_steps)}
+        return {"rows": torch.zeros(n_steps, 1, dtype=torch.long)}
 
-    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+    def loss_in_turn(self, batch: Mapping[str, Tensor], turn: int) -> Tensor:
         one, two = self.parameters
         self.seen.append((one.item(), two.item()))
-        return (one - 3) ** 2 if int(batch["step"]) % 2 == 0 else (two + 2) ** 2
+        return (one - 3) ** 2 if turn == 0 else (two + 2) ** 2
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])

@@ -129,20 +129,45 @@ class ModelBatchObjective(BatchObjective):
         self.vectors: Tensor = model._vectors_on_device(model.seen_classes_)  # (s, a)
 
 
-class TurnObjective(ModelBatchObjective):
-    """Adversarial objective: ``model.critic_steps`` steps of a critic, then one step of its opponent."""
-
-    alike = False
+class NumberedObjective(ModelBatchObjective):
+    """Mini-batch objective whose loss depends on the number of the step. A mini-batch has ``rows`` (b,) and ``step`` ()."""
 
     def draw(self, first: int, n_steps: int) -> Draw:
         """Draw ``n_steps`` mini-batches with their numbers, starting with ``first``."""
         steps = torch.arange(first, first + n_steps, device=self.features.device)
         return {**super().draw(first, n_steps), "step": steps}
 
-    def updates_critic(self, batch: Mapping[str, Tensor]) -> bool:
-        """Return whether the critic is updated in this step."""
-        critic_steps: int = self.model.critic_steps
-        return int(batch["step"]) % (critic_steps + 1) < critic_steps
+
+class TurnObjective(NumberedObjective):
+    """Adversarial objective: ``model.critic_steps`` steps of a critic, then one step of its opponent.
+
+    A subclass implements :meth:`critic_step` and :meth:`opponent_step`.
+
+    Parameters
+    ----------
+    model : GradientTrainedClassifier
+        Networks and hyperparameters.
+    features : Tensor of shape (n, d)
+        Features of the training images.
+    targets : Tensor of shape (n,)
+        Indices of their classes among the seen classes.
+    """
+
+    def __init__(self, model: Any, features: Tensor, targets: Tensor) -> None:
+        super().__init__(model, features, targets)
+        self.turns = model.critic_steps + 1
+
+    def loss_in_turn(self, batch: Mapping[str, Tensor], turn: int) -> Tensor:
+        """Compute the loss of the critic or, in the last turn, of its opponent."""
+        return self.critic_step(batch) if turn < self.turns - 1 else self.opponent_step(batch)
+
+    def critic_step(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute the loss of the critic."""
+        raise NotImplementedError
+
+    def opponent_step(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute the loss of the critic's opponent."""
+        raise NotImplementedError
 
     def shares(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Draw the weights (b, 1) of real points in the interpolations of the gradient penalty."""
