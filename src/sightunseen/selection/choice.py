@@ -12,6 +12,8 @@ from sightunseen.core.documents import DocumentError, quoted, validated
 from sightunseen.core.errors import ModelError, SettingsError
 from sightunseen.core.limits import COMBINATIONS
 from sightunseen.core.records import FINITE, OPEN
+from sightunseen.methods import ZeroShotClassifier
+from sightunseen.methods.base.feature_scaling import SEARCHED
 
 Grid = Mapping[str, Sequence[Any]]  # hyperparameter -> the values to choose among
 CRITERIA: dict[str, Callable[[Mapping[str, Any]], float]] = {  # of a point; larger is better
@@ -154,6 +156,36 @@ def search_space(default: Grid, fixed: Mapping[str, Any], asked: Grid | None = N
     if asked is None:
         asked = {name: values for name, values in default.items() if name not in fixed}
     return {name: list(values) for name, values in asked.items()}
+
+
+def with_scaling(method: type[ZeroShotClassifier], grid: Grid) -> dict[str, list[Any]]:
+    """Add the feature scaling to a search space: the default of the method, then those of ``SEARCHED``.
+
+    Parameters
+    ----------
+    method : type
+        Estimator class.
+    grid : mapping of str to sequence
+        The values of each hyperparameter.
+
+    Returns
+    -------
+    dict of str to list
+        The search space; as it is if it has the feature scaling already, or if the method has no such hyperparameter.
+
+    Examples
+    --------
+    >>> from sightunseen.methods import GFZSL, Foresight
+    >>> with_scaling(GFZSL, {})["feature_scaling"][:4]
+    ['none', 'unit', 'standard', 'root']
+    >>> with_scaling(Foresight, Foresight.search_space)["feature_scaling"]
+    ['root', 'centred', 'root+centred']
+    """
+    found = {name: list(values) for name, values in grid.items()}
+    if "feature_scaling" in method._get_param_names() and "feature_scaling" not in found:
+        kinds = (method().feature_scaling, *SEARCHED)
+        found["feature_scaling"] = [kind for kind in dict.fromkeys(kinds) if kind in method.feature_scalings]
+    return found
 
 
 def choice_of(

@@ -18,6 +18,8 @@ from sightunseen.selection.evaluation import measure
 from sightunseen.training import Hook, Run, Training, train_together
 
 POINTS = 10  # stopping points, evenly spaced along training, at which a gradient-trained model is evaluated
+LONG = 10_000  # number of steps from which training is long: more stopping points, and it may end early
+POINTS_OF_LONG, PATIENCE = 20, 5
 
 OF_FOLDS = {"T1": "T1", "H": "H_at_best_penalty"}
 
@@ -74,6 +76,56 @@ class Measurements(Hook):
             return
         measured = {name: value for name, value in measure(training.model, self.data).items() if name != "curve"}
         training.curve.append({"steps": training.steps_done, "loss": training.losses[-1][1], **measured})
+
+
+class EarlyStopping(Measurements):
+    """Evaluate a model on a class fold at its stopping points; long training ends when it stops improving.
+
+    Training of 10,000 steps or more has 20 stopping points instead of 10, and ends when the last five did not improve H.
+
+    Parameters
+    ----------
+    data : Fold
+        The class fold.
+    n_steps : int
+        Number of steps of the whole training.
+    """
+
+    def __init__(self, data: Fold, n_steps: int) -> None:
+        super().__init__(data, POINTS_OF_LONG if n_steps >= LONG else POINTS)
+        self.patience = PATIENCE if n_steps >= LONG else None
+
+    def on_resume(self, training: Training) -> None:
+        """Check the restored curve, and end a training that had ended early.
+
+        Parameters
+        ----------
+        training : Training
+            The training whose checkpoint was restored.
+
+        Raises
+        ------
+        ModelError
+            If measurements are missing or have other fields.
+        """
+        super().on_resume(training)
+        self._stop_if_stale(training)
+
+    def on_chunk(self, training: Training) -> None:
+        """Append a measurement to the training's curve, if a point has been reached, and end training that stops improving.
+
+        Parameters
+        ----------
+        training : Training
+            The training in progress.
+        """
+        super().on_chunk(training)
+        self._stop_if_stale(training)
+
+    def _stop_if_stale(self, training: Training) -> None:
+        values = [point["H_at_best_penalty"] for point in training.curve]
+        if self.patience is not None and values and len(values) - 1 - int(np.argmax(values)) >= self.patience:
+            training.stop()
 
 
 def points_of(run: Run) -> int:
@@ -144,7 +196,7 @@ def _validation_run(
 ) -> Run:
     """Prepare the training of one combination on one fold; its measurements are added to ``curve``."""
     candidate: GradientTrainedClassifier = clone(model).set_params(**chosen)
-    watching = [Measurements(fold), *hooks]
+    watching = [EarlyStopping(fold, candidate.n_steps), *hooks]
     run = candidate.fitting(fold.train.X, fold.train.y, fold.classes, hooks=watching, stage=stage)
     return replace(run, finish=lambda training: curve.extend(training.curve))  # the fitted model is not needed
 
@@ -277,8 +329,8 @@ def _tried(parameters: Sequence[Mapping[str, Any]], curves: Sequence[Sequence[Cu
 
 
 def _means(curves: Sequence[Curve]) -> Curve:
-    """Average the measurements of the folds, point by point."""
-    return [over_folds(points) for points in zip(*curves, strict=True)]
+    """Average the measurements of the folds, point by point, as far as the training of every fold went."""
+    return [over_folds(points) for points in zip(*curves, strict=False)]
 
 
 def over_folds(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
