@@ -9,7 +9,8 @@ from sightunseen._version import __version__
 from sightunseen.core.errors import MissingDependencyError, SettingsError
 from sightunseen.core.linear import SMALLEST_LENGTH, ClassifierMap, Layer
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.methods.base.feature_scaling import CENTRED, FeatureScaling
+from sightunseen.methods.base.feature_scaling import CENTRED, TWO_VIEWS, FeatureScaling
+from sightunseen.methods.base.whitening import SymmetricWhitening
 from sightunseen.methods.foresight.wide_generator import WideGenerator
 from sightunseen.semantics.class_vectors import MISSING, AttributeScaling, length_of
 
@@ -159,11 +160,18 @@ class _Graph:
         """Scale features, (n, d) -> (n, views * d); the L2 normalisation of kind ``unit`` is applied to the scores."""
         if scaling.kind in CENTRED:
             root = self.node("Mul", self.node("Sign", "features"), self.node("Sqrt", self.node("Abs", "features")))
-            views = {"centred": ["features"], "root": [root], "root+centred": [root, "features"]}[scaling.kind]
+            views = {"centred": ["features"], TWO_VIEWS: [root, "features"]}.get(scaling.kind, [root])
             normalised = [self.node("Div", view, self.norms(view)) for view in views]
-            return self.node("Sub", self.node("Concat", *normalised, axis=1), self.constant(scaling.shift))
+            centred = self.node("Sub", self.node("Concat", *normalised, axis=1), self.constant(scaling.shift))
+            return centred if scaling.whitening is None else self.whitened(centred, scaling.whitening)
         values = self.shifted("features", scaling)
         return self.node("Clip", values, self.constant(0), self.constant(1)) if scaling.kind == "range" else values
+
+    def whitened(self, values: str, whitening: SymmetricWhitening) -> str:
+        """Whiten centred features, (n, d) -> (n, d)."""
+        directions = self.constant(whitening.directions)
+        removed = self.node("MatMul", self.node("Gemm", values, directions, transB=1), directions)
+        return self.node("Sub", self.node("Mul", values, self.constant(whitening.scale)), removed)
 
     def shifted(self, values: str, scaling: FeatureScaling | AttributeScaling) -> str:
         """Compute (values - shift) * factor, if the scaling has both."""

@@ -12,7 +12,7 @@ from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.limits import COMBINATIONS, FOLDS, SEEDS
 from sightunseen.methods import METHODS, AdaptableClassifier, ZeroShotClassifier
 from sightunseen.methods.catalogue import CARDS
-from sightunseen.selection.choice import Grid, combinations, search_space
+from sightunseen.selection.choice import Grid, combinations, search_space, with_scaling
 
 PROTOCOLS = ("honest", "paper")
 SELECTIONS = ("validation", "none")
@@ -99,6 +99,9 @@ class TrainingSpecification(Selecting):
         Seed of the model, the folds and the held-out images.
     n_seeds : int, default=1
         Number of models; the k-th has ``seed + k`` and its own selection.
+    search_scaling : bool, default=False
+        Whether the feature scaling is chosen, too, unless it is fixed; see
+        :func:`~sightunseen.selection.choice.with_scaling`.
     search, select, protocol, folds
         See :class:`Selecting`.
 
@@ -119,9 +122,15 @@ class TrainingSpecification(Selecting):
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     n_seeds: int = 1
+    search_scaling: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.search_scaling and not self.chooses:
+            raise SettingsError(
+                "the feature scaling is to be chosen, but --select none chooses nothing. "
+                "Leave out --search-scaling or --select none."
+            )
         check_whole("seed", self.seed, 0)
         check_whole("n_seeds", self.n_seeds, 1, SEEDS)
         check_names(self.method.__name__, {**self.parameters, **self.grid}, self.method._get_param_names())
@@ -152,7 +161,10 @@ class TrainingSpecification(Selecting):
     @property
     def grid(self) -> dict[str, list[Any]]:
         """Hyperparameters to choose, with their values; empty if nothing is chosen."""
-        return search_space(self.method.search_space, self.parameters, self.search) if self.chooses else {}
+        if not self.chooses:
+            return {}
+        grid = search_space(self.method.search_space, self.parameters, self.search)
+        return with_scaling(self.method, grid) if self.search_scaling and "feature_scaling" not in self.parameters else grid
 
     def estimators(self) -> list[ZeroShotClassifier]:
         """Make an unfitted estimator for every seed.

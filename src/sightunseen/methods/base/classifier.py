@@ -22,6 +22,7 @@ from sightunseen.core.model_files import ModelFiles, read_model, write_model
 from sightunseen.core.records import RunRecord
 from sightunseen.methods.base.feature_scaling import CENTRED, ONE_VIEW, FeatureScaling
 from sightunseen.methods.base.frame_output import FrameOutput
+from sightunseen.methods.base.presets import Preset
 from sightunseen.methods.base.serialisation import as_files, method_name, take_files
 
 # What numerical libraries raise for values that pass the checks of a model folder but that they cannot compute with.
@@ -60,14 +61,18 @@ class ZeroShotClassifier(FrameOutput):
     Notes
     -----
     The class attribute ``search_space`` maps hyperparameters to the values that are compared on validation classes by default.
-    ``semantics`` is the kind of class vectors that a method needs; None: any.
-    ``feature_scalings`` are the values that ``feature_scaling`` may have. ``quick`` is whether a fit takes seconds, so that
-    hyperparameters are compared on several class folds. ``version`` is increased whenever a change of the code changes
-    predictions.
+    ``presets`` are named hyperparameters; every gradient-trained method has the budget ``full`` there, and the budget ``quick``
+    are its defaults. ``semantics`` is the kind of class vectors that a method needs; None: any.
+    ``feature_scalings`` are the values that ``feature_scaling`` may have. ``unit_variance`` is whether the method suits
+    features of unit variance, as after ``"standard"``, rather than images of unit length; it determines the length of whitened
+    images. ``quick`` is whether a fit takes seconds, so that hyperparameters are compared on several class folds. ``version``
+    is increased whenever a change of the code changes predictions.
     """
 
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    presets: ClassVar[Mapping[str, Preset]] = {}
     feature_scalings: ClassVar[tuple[str, ...]] = ONE_VIEW
+    unit_variance: ClassVar[bool] = False
     quick: ClassVar[bool] = True
     version: ClassVar[int] = 1
     semantics: ClassVar[str | None] = None
@@ -185,9 +190,11 @@ class ZeroShotClassifier(FrameOutput):
         normalise = to_classifiers.similarity == "cosine" or self.scaling_.kind in ("unit", *CENTRED)
         if self.scaling_.kind in CENTRED:
             assert self.scaling_.shift is not None
+            if self.scaling_.whitening is not None:
+                weights = self.scaling_.whitening(weights)  # a symmetric map
             bias -= weights @ self.scaling_.shift
             weights, *plain = np.split(weights, self.scaling_.views, axis=1)
-            root = self.scaling_.kind in ("root", "root+centred")
+            root = self.scaling_.kind != "centred"
             return Linear(labels, weights, bias, normalise, root=root, plain=plain[0] if plain else None)
         return Linear(labels, weights, bias, normalise, self.scaling_.shift, self.scaling_.factor)
 
@@ -279,14 +286,22 @@ class ZeroShotClassifier(FrameOutput):
         """Return estimators, by title, whose joint embeddings are plotted next to that of this model, which is included."""
         return {type(self).__name__: self}
 
-    def _begin_fit(self, X: ArrayLike, y: ArrayLike, classes: Any) -> tuple[Floats, Labels]:
-        """Validate hyperparameters and input and store the class table; return scaled features (n, d) and labels (n,)."""
+    def _begin_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: Any, shared: dict[str, Any] | None = None
+    ) -> tuple[Floats, Labels]:
+        """Validate hyperparameters and input and store the class table; return scaled features (n, d) and labels (n,).
+
+        With the cache ``shared`` of :meth:`fit_sharing`, each feature scaling is fitted once.
+        """
         self.check_settings()
         features, labels = self._checked(X, y, reset=True)
         check_classification_targets(labels)
         self._learn_classes(labels, classes)
         self.record_ = self.calibration_ = None
-        self.scaling_ = FeatureScaling.learned(getattr(self, "feature_scaling", "none"), features)
+        kind, known = getattr(self, "feature_scaling", "none"), {} if shared is None else shared.setdefault("scaling", {})
+        if kind not in known:
+            known[kind] = FeatureScaling.learned(kind, features, labels, self.unit_variance)
+        self.scaling_ = known[kind]
         return self.scaling_(features), labels
 
     def _features(self, X: Any) -> Floats:

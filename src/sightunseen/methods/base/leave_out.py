@@ -89,7 +89,7 @@ class FewImages(TrainingImages):
 
     def scatter(self, kind: str) -> tuple[FeatureScaling, Scatter, Span]:
         """Compute the scatter in the span of the images; see :meth:`TrainingImages.scatter`."""
-        scaling, labels = FeatureScaling.learned(kind, self.X), self.labels
+        scaling, labels = FeatureScaling.learned(kind, self.X, self.y), self.labels
         span = Span.of(scaling(self.X))
         return scaling, Scatter.of(span.X, np.searchsorted(labels, self.y), len(labels)), span
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.class_table import Labels
-from sightunseen.methods.base.feature_scaling import FeatureScaling, normalised
+from sightunseen.methods.base.feature_scaling import WHITENED, FeatureScaling, normalised
 from sightunseen.methods.base.scatter import Scatter, memberships
+from sightunseen.methods.base.span import Span
 
 EXACT_VALUES = (
     1 << 22
@@ -28,6 +29,7 @@ NORMALISATIONS = {  # of each feature scaling with a single view: what is done t
     "unit": "unit",
     "centred": "unit",
     "root": "root",
+    **dict.fromkeys(WHITENED, "root"),
 }
 
 
@@ -63,6 +65,8 @@ class Moments:
         Smallest and largest value of each feature.
     by_class : bool, default=False
         Whether ``square`` has the squares of each class.
+    applied : FeatureScaling, default=None
+        Scaling of the images before the moments were computed. None: they are those of normalised images.
     """
 
     normalisation: str
@@ -74,6 +78,7 @@ class Moments:
     low: Floats
     high: Floats
     by_class: bool = False
+    applied: FeatureScaling | None = None
 
     @classmethod
     def of(cls, X: Floats, y: Labels, normalisation: str, origin: Floats | None = None, by_class: bool = False) -> "Moments":
@@ -120,13 +125,16 @@ class Moments:
 
     def scaling(self, kind: str) -> FeatureScaling:
         """Compute a feature scaling with a single view, as :meth:`FeatureScaling.learned` does from the images."""
-        if kind in ("none", "unit"):
-            return FeatureScaling(kind)
+        if self.applied is not None or kind in ("none", "unit"):
+            return self.applied or FeatureScaling(kind)
         total = self.counts.sum()
         mean = self.sums.sum(axis=0) / total
         if kind == "range":
             return FeatureScaling.between(self.low, self.high)
         shift = (self.origin + mean).astype(np.float32)
+        if kind in WHITENED:
+            span = Span.everything(len(shift))
+            return FeatureScaling.whitened(kind, shift, self.scatter(FeatureScaling("root", shift)), span)
         if kind != "standard":
             return FeatureScaling(kind, shift)
         squares = self.square.sum(axis=0) if self.by_class else np.diag(self.square)
@@ -140,18 +148,24 @@ class Moments:
             covariance[:] = 0.0
         if scaling.factor is not None:
             covariance *= scaling.factor[:, None] * scaling.factor.astype(np.float64)
+        if scaling.whitening is not None:
+            covariance = scaling.whitening(scaling.whitening(covariance).T)
         return Scatter(self.means(scaling), self.counts, (covariance,))
 
     def means(self, scaling: FeatureScaling) -> Doubles:
         """Compute the class means (s, d) of scaled features."""
-        means = self.sums / self.counts[:, None]
+        means, scaling = self.sums / self.counts[:, None], self._still_to_apply(scaling)
         means += self.origin if scaling.shift is None else self.origin - scaling.shift.astype(np.float64)
-        return means if scaling.factor is None else means * scaling.factor
+        means = means if scaling.factor is None else means * scaling.factor
+        return means if scaling.whitening is None else scaling.whitening(means)
 
     def squares(self, scaling: FeatureScaling) -> Doubles:
         """Compute the sums of squared deviations (s, d) of scaled features from the mean of their class."""
-        squares = np.maximum(self.square - self.sums**2 / self.counts[:, None], 0)
+        squares, scaling = np.maximum(self.square - self.sums**2 / self.counts[:, None], 0), self._still_to_apply(scaling)
         return squares if scaling.factor is None else squares * scaling.factor.astype(np.float64) ** 2
+
+    def _still_to_apply(self, scaling: FeatureScaling) -> FeatureScaling:
+        return scaling if self.applied is None else FeatureScaling("none")
 
     def _combined(self, other: "Moments", sign: float) -> "Moments":
         labels = np.union1d(self.labels, other.labels)

@@ -1,6 +1,7 @@
 """Capability of methods that are fitted to sums over the images: one pass over blocks, for data larger than memory."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -11,12 +12,12 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sightunseen.core.arrays import Floats
 from sightunseen.core.class_table import ClassTable, Labels
-from sightunseen.core.errors import DataError
+from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.frames import as_array, as_targets
 from sightunseen.core.rows import Rows
 from sightunseen.methods.base.classifier import ZeroShotClassifier
 from sightunseen.methods.base.devices import device_for
-from sightunseen.methods.base.feature_scaling import FeatureScaling
+from sightunseen.methods.base.feature_scaling import WHITENED, FeatureScaling
 from sightunseen.methods.base.moments import AllMoments, normalisations_of, scaled_scatter
 from sightunseen.methods.base.passes import accumulated, accumulator
 from sightunseen.methods.base.scatter import Scatter
@@ -85,8 +86,9 @@ class OnePassClassifier(ZeroShotClassifier):
         features, labels = self._checked_images(X, y)
         if self.in_span and not isinstance(features, Rows) and Span.is_smaller(features):
             return self._fit_few(shared, features, labels, classes)
-        moments = self._shared_moments(shared, features, labels, normalisations_of(self._feature_scaling))
-        return self.fit_moments(moments, classes, shared)
+        if self._needs_whitened_images and not isinstance(features, Rows):
+            return self.fit_moments(self._whitened_moments(shared, features, labels), classes, shared)
+        return self.fit_moments(self._shared_moments(shared, features, labels, self._normalisations), classes, shared)
 
     def fit_moments(self, moments: AllMoments, classes: Any = None, shared: dict[str, Any] | None = None) -> Self:
         """Fit the model to the moments of images of seen classes.
@@ -154,7 +156,7 @@ class OnePassClassifier(ZeroShotClassifier):
         elif classes is not None:
             classes = _described(classes, labels)
         origins = {} if before is None else {name: one.origin for name, one in before[0].items()}
-        names = normalisations_of(self._feature_scaling) if before is None else tuple(before[0])
+        names = self._normalisations if before is None else tuple(before[0])
         device = device_for(self.device, features)
         moments = accumulated(features, labels, names, self.squares_by_class, device, origins)
         if before is not None:
@@ -169,6 +171,31 @@ class OnePassClassifier(ZeroShotClassifier):
     def _feature_scaling(self) -> str:
         return str(getattr(self, "feature_scaling", "none"))
 
+    @property
+    def _needs_whitened_images(self) -> bool:
+        """Whether squares of each class are needed of whitened images: they do not follow from those of other images."""
+        return self.squares_by_class and self._feature_scaling in WHITENED
+
+    @property
+    def _normalisations(self) -> tuple[str, ...]:
+        """Normalisations of the images whose moments are computed in one pass."""
+        if self._needs_whitened_images:
+            raise SettingsError(
+                f"{type(self).__name__} with feature_scaling={self._feature_scaling!r} needs all images in memory: it cannot "
+                "be fitted to files, blocks or by partial_fit. Give fit an array, or use feature_scaling='root'."
+            )
+        return normalisations_of(self._feature_scaling)
+
+    def _whitened_moments(self, shared: dict[str, Any], X: Floats, y: Labels) -> AllMoments:
+        """Moments of whitened images by the normalisation that whitening starts with."""
+        kind, known = self._feature_scaling, shared.setdefault("whitened", {})
+        if kind not in known:
+            scaling = FeatureScaling.learned(kind, X, y)
+            (moments,) = accumulated(scaling(X), y, ("none",), self.squares_by_class).values()
+            known[kind] = {normalisations_of(kind)[0]: replace(moments, applied=scaling)}
+        found: AllMoments = known[kind]
+        return found
+
     def _shared_moments(self, shared: dict[str, Any], X: Any, y: Labels, normalisations: Iterable[str]) -> AllMoments:
         """Moments by normalisation; those that are not in the cache are computed, in one pass."""
         known: dict[str, Any] = shared.setdefault("moments", {})
@@ -179,7 +206,10 @@ class OnePassClassifier(ZeroShotClassifier):
 
     def _learn_moments(self, moments: AllMoments, shared: dict[str, Any]) -> None:
         """Fit feature scaling and model to the moments."""
-        self.scaling_, scatter = scaled_scatter(moments, self._feature_scaling)
+        known = shared.setdefault("scatter", {})
+        if self._feature_scaling not in known:
+            known[self._feature_scaling] = scaled_scatter(moments, self._feature_scaling)
+        self.scaling_, scatter = known[self._feature_scaling]
         self._learn(scatter, Span.everything(self.n_features_in_), shared)
 
     def _begin_learning(self, labels: Labels, classes: Any) -> None:
@@ -190,13 +220,13 @@ class OnePassClassifier(ZeroShotClassifier):
     def _fit_few(self, shared: dict[str, Any], X: Floats, y: Labels, classes: Any) -> Self:
         """Fit in coordinates of the span of fewer images than half the number of features."""
         self._begin_learning(y, classes)
-        self.scaling_ = FeatureScaling.learned(self._feature_scaling, X)
         known = shared.setdefault("span", {})
         if self._feature_scaling not in known:
-            basis = Span.of(self.scaling_(X).astype(np.float64))
+            scaling = FeatureScaling.learned(self._feature_scaling, X, y)
+            basis = Span.of(scaling(X).astype(np.float64))
             targets = np.searchsorted(self.seen_classes_, y)
-            known[self._feature_scaling] = Scatter.of(basis.X, targets, len(self.seen_classes_)), basis
-        scatter, span = known[self._feature_scaling]
+            known[self._feature_scaling] = scaling, Scatter.of(basis.X, targets, len(self.seen_classes_)), basis
+        self.scaling_, scatter, span = known[self._feature_scaling]
         self._learn(scatter, span, shared)
         return self
 
@@ -219,7 +249,7 @@ class OnePassClassifier(ZeroShotClassifier):
         if first is None:
             raise DataError("the iterator has no blocks; expected at least one pair of features (k, d) and labels (k,).")
         device = device_for(self.device, as_array(first[0], "features X"))
-        with accumulator(normalisations_of(self._feature_scaling), self.squares_by_class, device) as sums:
+        with accumulator(self._normalisations, self.squares_by_class, device) as sums:
             for k, (X, y) in enumerate(chain([first], found)):
                 features, labels = self._checked(X, y, reset=k == 0)
                 sums.add(features, labels)

@@ -161,9 +161,10 @@ def take_files(model: "ZeroShotClassifier", files: ModelFiles) -> None:
             raise ModelError(f"there are {len(content.feature_names)} feature names; expected {content.n_features}")
         model.feature_names_in_ = np.array(content.feature_names, dtype=object)
     kind = getattr(model, "feature_scaling", "none")
-    model.scaling_ = FeatureScaling.of_arrays(kind, files.arrays)
+    model.scaling_ = FeatureScaling(kind)  # its number of views is one of the sizes
     expected = {**scaling_arrays(kind), **model._expected_arrays(files.arrays)}
     check_arrays(files.arrays, expected, _sizes(model))
+    model.scaling_ = FeatureScaling.of_arrays(kind, files.arrays)
     model._take_arrays(files.arrays)
     model.record_, model.calibration_ = files.record, content.calibration
     if content.adaptation is not None:

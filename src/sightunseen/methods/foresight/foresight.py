@@ -18,7 +18,7 @@ from sightunseen.core.errors import DataError, ModelError
 from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.adaptable import AdaptableClassifier
 from sightunseen.methods.base.devices import DEVICES, linear_scorer
-from sightunseen.methods.base.feature_scaling import SCALINGS
+from sightunseen.methods.base.feature_scaling import ELEMENTWISE, TWO_VIEWS
 from sightunseen.methods.base.leave_out import FewImages, LeaveClassesOut, SummedImages, TrainingImages
 from sightunseen.methods.base.moments import normalisations_of
 from sightunseen.methods.base.one_pass import OnePassClassifier
@@ -127,7 +127,7 @@ class Foresight(AdaptableClassifier, LeaveClassesOut, OnePassClassifier):
     }
     adaptation_space = {"temperature": (1.0, 2.0, 4.0, 8.0)}
 
-    feature_scalings = SCALINGS
+    feature_scalings = (*ELEMENTWISE, TWO_VIEWS)  # the whitening is part of the method
 
     version = 2
 

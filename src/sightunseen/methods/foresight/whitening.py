@@ -11,6 +11,7 @@ from scipy import linalg
 
 from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.errors import ModelError
+from sightunseen.methods.base.whitening import shrunk
 
 
 def shrunk_root(covariance: Doubles, shrinkage: float, size: int | None = None) -> Doubles:
@@ -18,28 +19,16 @@ def shrunk_root(covariance: Doubles, shrinkage: float, size: int | None = None) 
 
     Parameters
     ----------
-    covariance : ndarray of shape (d, d)
-        Within-class covariance.
-    shrinkage : float
-        Shrinkage towards the identity times the mean variance, from 0 to 1. It regularises the estimate, which is noisy if
-        there are not many more images than features.
-    size : int, default=None
-        Number of features that the mean variance is taken over, if the covariance is that of fewer coordinates which contain
-        all of the variance. None: d.
+    covariance, shrinkage, size
+        See :func:`~sightunseen.methods.base.whitening.shrunk`.
 
     Returns
     -------
     ndarray of shape (d, d)
         Lower triangular matrix.
     """
-    size = len(covariance) if size is None else size
-    spread = float(np.trace(covariance)) / size
-    shrunk = covariance * (1 - shrinkage)
-    # A small multiple of the identity keeps the covariance positive definite if a feature is constant or every class has a
-    # single image.
-    least = float(np.finfo(np.float32).eps) * size * (spread or 1.0)
-    shrunk[np.diag_indices_from(shrunk)] += max(shrinkage * spread, least)
-    return np.asarray(np.sqrt(2) * linalg.cholesky(shrunk, lower=True, overwrite_a=True))
+    matrix, _ = shrunk(covariance, shrinkage, size)
+    return np.asarray(np.sqrt(2) * linalg.cholesky(matrix, lower=True, overwrite_a=True))
 
 
 @dataclass(frozen=True)

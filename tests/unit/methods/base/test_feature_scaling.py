@@ -12,6 +12,7 @@ from sightunseen.methods.base.feature_scaling import SCALINGS, FeatureScaling
 
 RNG = np.random.default_rng(0)
 TRAIN = (RNG.normal(3, 2, (50, 6)) * [1, 10, 0.1, 1, 0, 1]).astype(np.float32)  # the fifth feature is constant
+LABELS = np.repeat(list("abcde"), 10)
 NEW = RNG.normal(3, 4, (20, 6)).astype(np.float32)
 
 
@@ -68,7 +69,7 @@ def test_two_views_are_root_and_centred_side_by_side() -> None:
 
 @pytest.mark.parametrize("kind", SCALINGS)
 def test_number_of_views_is_that_of_the_output(kind: str) -> None:
-    learned = FeatureScaling.learned(kind, TRAIN)
+    learned = FeatureScaling.learned(kind, TRAIN, LABELS)
     assert learned(NEW).shape == (20, 6 * learned.views)
 
 
@@ -92,6 +93,6 @@ def test_unit_scaling_keeps_a_zero_image() -> None:
 
 @pytest.mark.parametrize("kind", SCALINGS)
 def test_arrays_round_trip(kind: str) -> None:
-    learned = FeatureScaling.learned(kind, TRAIN)
+    learned = FeatureScaling.learned(kind, TRAIN, LABELS)
     again = FeatureScaling.of_arrays(kind, learned.arrays())
     np.testing.assert_array_equal(again(NEW), learned(NEW))

@@ -29,7 +29,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reference(kind: str, X: Any, y: Any) -> tuple[Any, Any, Any]:
     """Class means, counts and within-class covariances of scaled images, class by class in double precision."""
-    scaling = FeatureScaling.learned(kind, X)
+    scaling = FeatureScaling.learned(kind, X, y)
     scaled = scaling(X).astype(np.float64)
     labels = np.unique(y)
     means = np.stack([scaled[y == label].mean(axis=0) for label in labels])
@@ -51,7 +51,7 @@ def test_scatter_is_that_of_all_images(kind: str, exact: bool, monkeypatch: pyte
     monkeypatch.setattr(moments, "EXACT_VALUES", 1 << 22 if exact else 0)
     scaling, scatter = scaled_scatter(accumulated(X, Y, normalisations_of(kind)), kind)
     means, counts, covariances = reference(kind, X, Y)
-    expected = FeatureScaling.learned(kind, X)
+    expected = FeatureScaling.learned(kind, X, Y)
     for name in ("shift", "factor"):
         if getattr(expected, name) is not None:
             np.testing.assert_allclose(getattr(scaling, name), getattr(expected, name), rtol=1e-5, atol=1e-6)
