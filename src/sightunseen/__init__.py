@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sightunseen.data.table_files import load_classes, load_features, load_tables
     from sightunseen.methods import load_model
     from sightunseen.methods.cvc.cvc import CVC
-    from sightunseen.methods.cvc.presets import preset
     from sightunseen.methods.foresight.foresight import Foresight
+    from sightunseen.methods.presets import preset
     from sightunseen.selection.evaluation import Evaluation, evaluate, zsl_accuracy
     from sightunseen.selection.search_cv import ZeroShotSearchCV
 
@@ -40,7 +40,7 @@ _HOMES = {
     "load_model": "methods",
     "load_tables": "data.table_files",
     "open_data": "data",
-    "preset": "methods.cvc.presets",
+    "preset": "methods.presets",
     "zsl_accuracy": "selection.evaluation",
 }
 

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from sightunseen.methods.dsrl import DSRL as DSRL
     from sightunseen.methods.eszsl import ESZSL as ESZSL
     from sightunseen.methods.foresight.foresight import Foresight as Foresight
+    from sightunseen.methods.generative.bivaegan import BiVAEGAN as BiVAEGAN
+    from sightunseen.methods.generative.cadavae import CADAVAE as CADAVAE
+    from sightunseen.methods.generative.cegzsl import CEGZSL as CEGZSL
+    from sightunseen.methods.generative.exem import EXEM as EXEM
     from sightunseen.methods.generative.fclswgan import FCLSWGAN as FCLSWGAN
+    from sightunseen.methods.generative.fvaegan import FVAEGAN as FVAEGAN
+    from sightunseen.methods.generative.tfvaegan import TFVAEGAN as TFVAEGAN
     from sightunseen.methods.gfzsl import GFZSL as GFZSL
     from sightunseen.methods.latem import LATEM as LATEM
     from sightunseen.methods.psr import PSR as PSR
@@ -44,6 +50,9 @@ if TYPE_CHECKING:
 
 _ESTIMATORS = {
     "ALE": "ale",
+    "BiVAEGAN": "generative.bivaegan",
+    "CADAVAE": "generative.cadavae",
+    "CEGZSL": "generative.cegzsl",
     "CLIP": "clip",
     "CMT": "cmt",
     "CNZSL": "cnzsl",
@@ -54,7 +63,9 @@ _ESTIMATORS = {
     "DEVISE": "devise",
     "DSRL": "dsrl",
     "ESZSL": "eszsl",
+    "EXEM": "generative.exem",
     "FCLSWGAN": "generative.fclswgan",
+    "FVAEGAN": "generative.fvaegan",
     "Foresight": "foresight.foresight",
     "GFZSL": "gfzsl",
     "LATEM": "latem",
@@ -67,6 +78,7 @@ _ESTIMATORS = {
     "SPAEN": "spaen",
     "SSE": "sse",
     "SYNC": "sync",
+    "TFVAEGAN": "generative.tfvaegan",
 }
 _BASE_CLASSES = {
     "AdaptableClassifier": "base.adaptable",

@@ -36,6 +36,8 @@ class Card:
         named; ``all`` and ``inductive`` do not include it.
     quick : bool, default=False
         Whether the method is inductive and fitted in seconds, as its estimator says: ``quick`` in plans includes it.
+    settings : mapping of str to value, default={}
+        Hyperparameters of the estimator that differ from the defaults.
     """
 
     estimator: str
@@ -46,6 +48,7 @@ class Card:
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     ablation: bool = False
     quick: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 _CVC = "Li, Min & Fu, Rethinking zero-shot learning: a conditional visual classification perspective, ICCV"
@@ -54,6 +57,14 @@ CARDS: dict[str, Card] = {
     "DAP": Card("DAP", INDUCTIVE, "Lampert, Nickisch & Harmeling, Attribute-based classification, TPAMI", 2014, 6, quick=True),
     "CONSE": Card("CONSE", INDUCTIVE, "Norouzi et al., Convex combination of semantic embeddings, ICLR", 2014, 4, quick=True),
     "CMT": Card("CMT", INDUCTIVE, "Socher et al., Zero-shot learning through cross-modal transfer, NIPS", 2013, 5),
+    "CMT*": Card(
+        "CMT",
+        INDUCTIVE,
+        "Socher et al., Zero-shot learning through cross-modal transfer, NIPS",
+        2013,
+        5,
+        settings={"novelty": True},
+    ),
     "SSE": Card("SSE", INDUCTIVE, "Zhang & Saligrama, Zero-shot learning via semantic similarity, ICCV", 2015, 6),
     "LATEM": Card("LATEM", INDUCTIVE, "Xian et al., Latent embeddings for zero-shot classification, CVPR", 2016, 3),
     "ALE": Card("ALE", INDUCTIVE, "Akata et al., Label-embedding for image classification, TPAMI", 2016, 3),
@@ -66,12 +77,25 @@ CARDS: dict[str, Card] = {
     "SAE": Card(
         "SAE", INDUCTIVE, "Kodirov, Xiang & Gong, Semantic autoencoder for zero-shot learning, CVPR", 2017, 2, quick=True
     ),
+    "EXEM": Card("EXEM", INDUCTIVE, "Changpinyo, Chao & Sha, Predicting visual exemplars, ICCV", 2017, 9, quick=True),
     "GFZSL": Card("GFZSL", INDUCTIVE, "Verma & Rai, A simple exponential family framework, ECML", 2017, 1, quick=True),
     "DEM": Card("DEM", INDUCTIVE, "Zhang, Xiang & Gong, Learning a deep embedding model, CVPR", 2017, 5),
     "RelationNetwork": Card("RelationNetwork", INDUCTIVE, "Sung et al., Learning to compare, CVPR", 2018, 8),
     "SP-AEN": Card("SPAEN", INDUCTIVE, "Chen et al., Semantics-preserving adversarial embedding networks, CVPR", 2018, 13),
     "PSR": Card("PSR", INDUCTIVE, "Annadani & Biswas, Preserving semantic relations, CVPR", 2018, 7),
     "f-CLSWGAN": Card("FCLSWGAN", INDUCTIVE, "Xian et al., Feature generating networks, CVPR", 2018, 49),
+    "f-VAEGAN-D2": Card("FVAEGAN", INDUCTIVE, "Xian et al., f-VAEGAN-D2: a feature generating framework, CVPR", 2019, 60),
+    "TF-VAEGAN": Card("TFVAEGAN", INDUCTIVE, "Narayan et al., Latent embedding feedback, ECCV", 2020, 90),
+    "CADA-VAE": Card("CADAVAE", INDUCTIVE, "Schönfeld et al., Aligned variational autoencoders, CVPR", 2019, 60),
+    "CE-GZSL": Card("CEGZSL", INDUCTIVE, "Han et al., Contrastive embedding for generalized ZSL, CVPR", 2021, 70),
+    "ZLAP": Card(
+        "FCLSWGAN",
+        INDUCTIVE,
+        "Chen et al., Zero-shot logit adjustment, IJCAI",
+        2022,
+        60,
+        settings={"final_classifier": "prototypes", "logit_adjustment": 30.0, "n_synthesised": 10, "classifier_steps": 200},
+    ),
     "CN-ZSL": Card("CNZSL", INDUCTIVE, "Skorokhodov & Elhoseiny, Class normalization for zero-shot learning, ICLR", 2021, 5),
     "CLIP": Card("CLIP", INDUCTIVE, "Radford et al., Learning transferable visual models, ICML", 2021, 1, ablation=True),
     "CVC": Card("CVC", INDUCTIVE, _CVC, 2019, 33),
@@ -85,6 +109,10 @@ CARDS: dict[str, Card] = {
     "QFSL": Card("QFSL", TRANSDUCTIVE, "Song et al., Transductive unbiased embedding, CVPR", 2018, 9),
     "CVC-tran-XE": Card("CVC", TRANSDUCTIVE, _CVC, 2019, 60, {"loss": "xe"}),
     "CVC-tran-GXE": Card("CVC", TRANSDUCTIVE, _CVC, 2019, 61, {"loss": "gxe"}),
+    "f-VAEGAN-D2-tran": Card(
+        "FVAEGAN", TRANSDUCTIVE, "Xian et al., f-VAEGAN-D2: a feature generating framework, CVPR", 2019, 120
+    ),
+    "Bi-VAEGAN": Card("BiVAEGAN", TRANSDUCTIVE, "Wang et al., Bi-directional distribution alignment, CVPR", 2023, 150),
     "Foresight-tran": Card("Foresight", TRANSDUCTIVE, "sightunseen: Foresight, adapted by EM", 2026, 3),
 }
 

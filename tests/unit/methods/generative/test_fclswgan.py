@@ -7,8 +7,9 @@ from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from sightunseen.core.class_table import ClassTable
+from sightunseen.methods.generative.critics import gradient_penalty
 from sightunseen.methods.generative.fclswgan import FCLSWGAN, AdversarialTraining
-from sightunseen.methods.generative.synthesis import gradient_penalty, synthesise, train_softmax
+from sightunseen.methods.generative.final_classifiers import train_softmax
 
 LEAK = 0.2
 
@@ -99,20 +100,33 @@ def test_critic_and_generator_are_updated_in_turn() -> None:
     for k in range(6):
         for network in method.networks_.values():
             network.zero_grad(set_to_none=True)
-        training.loss({name: array[k] for name, array in batches.items()}).backward()
+        training.loss_in_turn({name: array[k] for name, array in batches.items()}, k % training.turns).backward()
         moved = {name for name, network in method.networks_.items() if any(p.grad is not None for p in network.parameters())}
         updated.append(moved)
     assert updated == [{"critic"}, {"critic"}, {"generator"}] * 2
 
 
-def test_synthesised_features_depend_only_on_the_class_vector() -> None:
-    method, _, _ = small_training()
+def test_synthesised_features_of_a_class_do_not_depend_on_other_classes() -> None:
+    method, _, _ = small_training(n_synthesised=4)
     method.generator_.float()
-    vectors = torch.rand(3, 3, generator=torch.Generator().manual_seed(0))
-    features = synthesise(method.generator_, vectors, noise_size=2, n_images=4, seed=0).reshape(3, 4, -1)
-    alone = synthesise(method.generator_, vectors[2:], noise_size=2, n_images=4, seed=0)
-    torch.testing.assert_close(features[2], alone)
-    assert not torch.equal(synthesise(method.generator_, vectors[2:], noise_size=2, n_images=4, seed=1), alone)
+    features = method._synthesise(np.array(["a", "c", "d"])).reshape(3, 4, -1)
+    torch.testing.assert_close(features[2], method._synthesise(np.array(["d"])))
+    assert not torch.equal(method.set_params(seed=1)._synthesise(np.array(["d"])), features[2])
+
+
+def test_classes_have_noise_of_their_own() -> None:
+    method, _, _ = small_training(n_synthesised=500)
+    noise = method._noise(np.array(["a", "b"]), 2)
+    assert noise.shape == (2, 500, 2)
+    assert abs(np.corrcoef(noise[0].flatten(), noise[1].flatten())[0, 1]) < 0.2  # five standard errors
+    assert noise.std().item() == pytest.approx(1, abs=0.1)
+
+
+def test_final_classifier_is_trained_on_at_most_n_real_images_of_a_class() -> None:
+    method, _, _ = small_training(n_real=2)
+    assert np.bincount(method._image_targets).tolist() == [2, 2, 2]
+    method, _, _ = small_training(n_real=None)
+    assert np.bincount(method._image_targets).tolist() == [3, 3, 3]
 
 
 def test_softmax_separates_separable_classes() -> None:
@@ -141,6 +155,6 @@ def test_generator_learns_class_means_in_two_dimensions() -> None:
     X = np.array([[0.2, 0.2], [0.8, 0.3], [0.3, 0.8], [0.7, 0.9]])[y] + 0.05 * rng.standard_normal((160, 2))
     hyperparameters = {"hidden": 32, "noise_size": 2, "n_synthesised": 50, "classifier_steps": 20, "learning_rate": 5e-3}
     method = TwoFeatures(n_steps=900, critic_steps=2, classification_weight=0.01, device="cpu", **hyperparameters).fit(X, y)
-    found = method._synthesised(method.classes_).numpy().reshape(4, 50, 2).mean(axis=1)
+    found = method._synthesise(method.classes_).detach().numpy().reshape(4, 50, 2).mean(axis=1)
     means = np.stack([method._features(X)[y == label].mean(axis=0) for label in range(4)])
     np.testing.assert_allclose(found, means, atol=0.2)  # the nearest two are 0.5 apart

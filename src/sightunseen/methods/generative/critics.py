@@ -1,0 +1,154 @@
+"""Wasserstein critics with gradient penalty (Gulrajani et al., NIPS 2017), and conditional WGANs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sightunseen.core.randomness import derive_seed
+from sightunseen.methods.shared.networks import Perceptron
+from sightunseen.methods.shared.objectives import TurnObjective
+from sightunseen.training.episodes import draw_normal
+
+LEAK = 0.2  # negative slope of the leaky ReLU
+
+
+@contextmanager
+def frozen(*networks: nn.Module) -> Iterator[None]:
+    """Exclude the parameters of networks from gradients; gradients still flow through the networks.
+
+    Parameters
+    ----------
+    *networks : torch.nn.Module
+        The networks.
+    """
+    for network in networks:
+        network.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for network in networks:
+            network.requires_grad_(True)
+
+
+def gradient_penalty(critic: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, share: Tensor) -> Tensor:
+    """Compute the gradient penalty of a critic, the mean of (||critic'(x)|| - 1)^2 between real and fake points.
+
+    Parameters
+    ----------
+    critic : callable
+        Function from points (n, d) to values (n,) or (n, 1).
+    real, fake : Tensor of shape (n, d)
+        Points.
+    share : Tensor of shape (n, 1)
+        Weight of the real point in each interpolation.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The penalty.
+    """
+    between = (share * real + (1 - share) * fake).detach().requires_grad_()
+    (slopes,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)  # (n, d)
+    return excess(slopes)
+
+
+def excess(slopes: Tensor) -> Tensor:
+    """Compute the mean of (||slope|| - 1)^2 over slopes (n, d)."""
+    lengths = torch.sqrt(slopes.square().sum(dim=1) + 1e-12)  # the gradient stays finite where the critic is flat
+    return (lengths - 1).square().mean()
+
+
+def critic_loss(critic: Perceptron, real: Tensor, fake: Tensor, vectors: Tensor, share: Tensor, penalty: float) -> Tensor:
+    """Compute the loss of a conditional critic D: E[D(fake)] - E[D(real)] plus the gradient penalty.
+
+    Parameters
+    ----------
+    critic : Perceptron
+        Network with one hidden layer of leaky ReLUs, from features and class vector, side by side, to a value.
+    real, fake : Tensor of shape (n, d)
+        Features.
+    vectors : Tensor of shape (n, a)
+        Class vectors of both.
+    share : Tensor of shape (n, 1)
+        Weight of the real features in each interpolation.
+    penalty : float
+        Weight of the gradient penalty.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The loss.
+    """
+    distance, steepness = critic_terms(critic, real, fake, vectors, share)
+    return penalty * steepness - distance
+
+
+def critic_terms(critic: Perceptron, real: Tensor, fake: Tensor, vectors: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute the estimated Wasserstein distance E[D(real)] - E[D(fake)] and the gradient penalty of a critic.
+
+    Parameters are those of :func:`critic_loss`; the vectors of an unconditional critic have shape (n, 0).
+
+    Returns
+    -------
+    distance : Tensor of shape ()
+        The distance.
+    penalty : Tensor of shape ()
+        The penalty; see :func:`gradient_penalty`.
+    """
+    first, second = critic.layers
+    hidden = first(torch.cat([torch.cat([fake, real]), torch.cat([vectors, vectors])], dim=1))  # (2n, h)
+    values_of_fake, values_of_real = second(functional.leaky_relu(hidden, LEAK)).chunk(2)
+    # The first layer is linear, so its output at an interpolated image is the interpolation of the outputs, and the
+    # gradient of a critic with one hidden layer is a product of its weights. This halves the cost of double backward.
+    hidden_of_fake, hidden_of_real = hidden.detach().chunk(2)
+    between = share * hidden_of_real + (1 - share) * hidden_of_fake
+    steepness = torch.where(between > 0, second.weight, LEAK * second.weight)  # (n, h)
+    slopes = steepness @ first.weight[:, : real.shape[1]]  # (n, d)
+    distance: Tensor = values_of_real.mean() - values_of_fake.mean()
+    return distance, excess(slopes)
+
+
+class ConditionalWGAN(TurnObjective):
+    """Conditional Wasserstein GAN: steps of the critic, then one of the generator. A subclass implements ``opponent_step``.
+
+    The model has the networks ``generator_``, from noise and class vector to features, and ``critic_``, from features and class
+    vector to a value, and the hyperparameters ``noise_size``, ``critic_steps`` and ``gradient_penalty``.
+
+    Parameters
+    ----------
+    model : GenerativeClassifier
+        Networks and hyperparameters.
+    features : Tensor of shape (n, d)
+        Features of the training images.
+    targets : Tensor of shape (n,)
+        Indices of their classes among the seen classes.
+    """
+
+    def noise(self, batch: Mapping[str, Tensor], stream: str = "noise") -> Tensor:
+        """Draw standard normal noise (n, z) for the images of a batch from a random stream."""
+        shape = len(batch["rows"]), self.model.noise_size
+        return draw_normal(derive_seed(self.model.seed, stream), batch["step"], shape)
+
+    def vectors_of(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the class vectors (n, a) of the images of a batch."""
+        return self.vectors[self.targets[batch["rows"]]]
+
+    def critic_step(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute the loss of the critic."""
+        vectors = self.vectors_of(batch)
+        with torch.no_grad():
+            fake = self.model.generator_(torch.cat([self.noise(batch), vectors], dim=1))
+        return self.critic_loss(self.features[batch["rows"]], fake, vectors, self.shares(batch))
+
+    def critic_loss(self, real: Tensor, fake: Tensor, vectors: Tensor, share: Tensor) -> Tensor:
+        """Compute the loss of the critic for real and fake features; see :func:`critic_loss`."""
+        return critic_loss(self.model.critic_, real, fake, vectors, share, self.model.gradient_penalty)
+
+    def realness(self, fake: Tensor, vectors: Tensor) -> Tensor:
+        """Compute the mean value (scalar) of fake features (n, d) with class vectors (n, a), which the generator maximises."""
+        with frozen(self.model.critic_):
+            value: Tensor = self.model.critic_(torch.cat([fake, vectors], dim=1)).mean()
+        return value

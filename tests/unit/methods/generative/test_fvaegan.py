@@ -1,0 +1,141 @@
+"""f-VAEGAN-D2: losses compared with explicit loops, turns of the networks, and adaptation to unlabelled images."""
+
+import numpy as np
+import pytest
+import torch
+
+from sightunseen.methods.generative.fvaegan import FVAEGAN
+from sightunseen.methods.generative.unlabelled import UnlabelledTraining
+from sightunseen.methods.generative.vaegan import VAEGANTraining
+from sightunseen.training import Hook, Training, TrainingInterrupted
+
+from .small_networks import SIZES, in_double_precision, perceptron, small_world, updated_in_turns
+
+
+def small_training(**hyperparameters: float) -> tuple[FVAEGAN, VAEGANTraining, dict[str, torch.Tensor]]:
+    rng = np.random.default_rng(2)
+    X, y, table = small_world()
+    method = FVAEGAN(**SIZES, **hyperparameters).fit(X, y, table)
+    in_double_precision(method.networks_)
+    training = VAEGANTraining(method, torch.from_numpy(X).double(), torch.arange(9) // 3)
+    drawn = {"features": rng.random((6, 4)), "vectors": rng.random((6, 3)), "noise": rng.standard_normal((6, 2))}
+    return method, training, {name: torch.from_numpy(array) for name, array in drawn.items()}
+
+
+@pytest.mark.parametrize("feature_scaling", ["range", "standard"])
+def test_autoencoder_loss_by_loops(feature_scaling: str) -> None:
+    method, training, drawn = small_training(adversarial_weight=0.7, feature_scaling=feature_scaling)
+    expected = []
+    for x, s, noise in zip(*(array.numpy() for array in drawn.values()), strict=True):
+        mean, log_variance = np.split(perceptron(method.encoder_.network, np.concatenate([x, s])), 2)
+        z = mean + np.exp(log_variance / 2) * noise
+        output = perceptron(method.generator_, np.concatenate([z, s]))
+        if feature_scaling == "range":
+            fake = 1 / (1 + np.exp(-output))
+            reconstruction = -np.sum(x * np.log(fake) + (1 - x) * np.log(1 - fake))
+        else:
+            fake = output
+            reconstruction = np.sum((x - fake) ** 2)
+        divergence = 0.5 * np.sum(mean**2 + np.exp(log_variance) - 1 - log_variance)
+        expected.append(reconstruction + divergence - 0.7 * perceptron(method.critic_, np.concatenate([fake, s]))[0])
+    assert training.autoencoder_loss(**drawn).item() == pytest.approx(np.mean(expected), rel=1e-9)
+
+
+def test_critic_loss_has_the_current_weight_of_the_penalty() -> None:
+    _, training, drawn = small_training(gradient_penalty=4.0)
+    real, fake, share = drawn["features"], drawn["features"].flip(0), torch.full((6, 1), 0.5).double()
+    at_four = training.critic_loss(real, fake, drawn["vectors"], share).item()
+    penalty = training.penalty.total.item()
+    training.penalty.weight.fill_(6.0)
+    assert training.critic_loss(real, fake, drawn["vectors"], share).item() == pytest.approx(at_four + 2 * penalty, rel=1e-6)
+
+
+def test_critic_is_updated_in_its_turn_and_encoder_and_generator_in_theirs() -> None:
+    X, y, table = small_world()
+    method = FVAEGAN(**SIZES).fit(X, y, table)
+    training = VAEGANTraining(method, torch.from_numpy(X), torch.arange(9) // 3)
+    expected = [{"critic"}, {"critic"}, {"encoder", "generator"}] * 2
+    assert updated_in_turns(training, dict(method.networks_), 6) == expected
+
+
+def test_latent_vector_is_as_long_as_class_vectors_by_default() -> None:
+    X, y, table = small_world()
+    method = FVAEGAN(**{**SIZES, "latent_size": None}).fit(X, y, table)
+    assert method.generator_.layers[0].in_features == 3 + 3
+
+
+def test_generator_starts_at_the_mean_features() -> None:
+    X, y, table = small_world()
+    method = FVAEGAN(**{**SIZES, "learning_rate": 0.0}).fit(X, y, table)
+    generated = method._generate(method.seen_classes_).detach().numpy().mean(axis=0)
+    np.testing.assert_allclose(generated, method._features(X).mean(axis=0), atol=0.05)
+
+
+class Interruption(Hook):
+    """Save the state after the first chunk, and stop there."""
+
+    def on_chunk(self, training: Training) -> None:
+        self.saved = training.state(), training.steps_done, list(training.losses)
+        raise TrainingInterrupted("stop")
+
+
+class Resumption(Hook):
+    """Restore a saved state before the first step."""
+
+    def __init__(self, saved: tuple[dict[str, torch.Tensor], int, list[tuple[int, float]]]) -> None:
+        self.saved = saved
+
+    def on_start(self, training: Training) -> None:
+        training.restore(*self.saved)
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_resumed_training_has_the_same_weights(adapted: bool) -> None:
+    """A chunk of 100 steps ends within a cycle of three, so that the sum of the penalties is restored, too."""
+    X, y, table = small_world()
+
+    def trained(*hooks: Hook) -> FVAEGAN:
+        if not adapted:
+            return FVAEGAN(**{**SIZES, "n_steps": 150}).fit(X, y, table, hooks=hooks)
+        return FVAEGAN(**SIZES).fit(X, y, table).adapt(X, n_steps=150, batch_size=4, hooks=hooks)
+
+    interruption = Interruption()
+    with pytest.raises(TrainingInterrupted):
+        trained(interruption)
+    whole, resumed = trained(), trained(Resumption(interruption.saved))
+    for name, network in whole.networks_.items():
+        for one, other in zip(network.parameters(), resumed.networks_[name].parameters(), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+# -- adaptation --------------------------------------------------------------------------------------------------------
+
+
+def small_adaptation(**hyperparameters: float) -> tuple[FVAEGAN, UnlabelledTraining]:
+    X, y, table = small_world()
+    method = FVAEGAN(**SIZES).fit(X, y, table)
+    objective, _ = method._adaptation(method._features(X[:5]), np.array(["d"]), method._features(X), y, None, **hyperparameters)
+    return method, objective
+
+
+def test_second_critic_is_updated_with_the_first() -> None:
+    method, objective = small_adaptation(batch_size=4)
+    networks = {**method.networks_, "marginal": objective.critic}
+    expected = [{"critic", "marginal"}] * 2 + [{"encoder", "generator"}]
+    assert updated_in_turns(objective, networks, 3) == expected
+
+
+def test_second_critic_is_unconditional() -> None:
+    method, objective = small_adaptation(unseen_weight=3.0)
+    fake = torch.rand(6, 4, generator=torch.Generator().manual_seed(0))
+    values = [perceptron(objective.critic, x)[0] for x in fake.numpy()]
+    found = objective.generator_loss(fake, method._vectors_on_device(np.array(["d"])))
+    assert found.item() == pytest.approx(-3 * np.mean(values), rel=1e-5)
+
+
+def test_unseen_classes_are_drawn_from_their_prior() -> None:
+    _, objective = small_adaptation(batch_size=5000)
+    objective.vectors, objective.shares = torch.eye(3), torch.tensor([0.2, 0.0, 0.8])
+    drawn = objective.unseen_vectors({"step": torch.tensor(0)})
+    np.testing.assert_allclose(drawn.mean(dim=0), [0.2, 0.0, 0.8], atol=0.03)
+    assert drawn[:, 1].sum() == 0
