@@ -18,6 +18,7 @@ from sightunseen.methods.base.gradient_adaptable import GradientAdaptableClassif
 from sightunseen.methods.cvc.generator import INITIALISATIONS, ClassifierGenerator
 from sightunseen.methods.cvc.inductive import EpisodeShape, EpisodicTraining, check_episodic_settings
 from sightunseen.methods.cvc.panels import paper_panels
+from sightunseen.methods.cvc.presets import PRESETS
 from sightunseen.methods.cvc.scores import Score
 from sightunseen.methods.cvc.transductive import Adaptation, SelfTraining
 from sightunseen.methods.shared.networks import as_layers
@@ -29,8 +30,12 @@ OUTPUTS = ("auto", "relu", "linear")
 class CVC(GradientAdaptableClassifier):
     """Conditional visual classification: a network generates the classifier of a class from its class vector.
 
-    The network is trained on episodes, each of M seen classes and N images per class. The defaults are the ``fast`` preset,
-    selected on validation classes; ``CVC(**preset("paper-cub").settings)`` has the hyperparameters of the paper.
+    The network is trained on episodes, each of M seen classes and N images per class. The defaults were selected on validation
+    classes; ``CVC(**preset("paper-cub").settings)`` has the hyperparameters of the paper.
+
+    Differs from the paper: losses are means, λ is Adam's weight decay and T_u has all classes of the confident set, as in the
+    authors' code; classes with fewer than N images are drawn with replacement; no output ReLU if features are negative; by
+    default 500 times shorter, with other initial weights, scale and learning rate.
 
     Parameters
     ----------
@@ -43,6 +48,9 @@ class CVC(GradientAdaptableClassifier):
         Similarity of features and classifiers.
     initial_scale : float, default=30.0
         Initial value of the learnable scale of the cosine (σ).
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="none"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"
         Norm that class vectors are scaled to; ``"sqrt"`` is the square root of their dimension, None leaves them unscaled.
     initialisation : {"he", "normal"}, default="he"
@@ -92,6 +100,7 @@ class CVC(GradientAdaptableClassifier):
     """
 
     search_space = {"initial_scale": (20.0, 30.0)}
+    presets = PRESETS
     adaptation_space = {"classes_per_episode": (32, 64)}
 
     learned_classifiers_: Tensor | None
@@ -103,6 +112,7 @@ class CVC(GradientAdaptableClassifier):
         output: str = "auto",
         similarity: str = "cosine",
         initial_scale: float = 30.0,
+        feature_scaling: str = "none",
         semantic_norm: float | str | None = "sqrt",
         initialisation: str = "he",
         n_steps: int = 2000,
@@ -121,6 +131,7 @@ class CVC(GradientAdaptableClassifier):
         self.output = output
         self.similarity = similarity
         self.initial_scale = initial_scale
+        self.feature_scaling = feature_scaling
         self.semantic_norm = semantic_norm
         self.initialisation = initialisation
         self.n_steps = n_steps

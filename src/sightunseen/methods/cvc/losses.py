@@ -1,7 +1,9 @@
 """Losses of a batch (Eq. 3 and 6), averaged over its images.
 
-The paper writes sums. For batches of fixed size, a mean differs from the sum by a constant factor, to which Adam is invariant.
-The penalty λ‖φ‖ of Eq. 3 is Adam's weight decay (``training.Optimisation.weight_decay``), as in the authors' code.
+The paper writes sums, and adds the penalty λ‖φ‖ to them (Eq. 3). Here, as in the authors' code, losses are means, and λ is the
+weight decay of Adam (``training.Optimisation.weight_decay``), which is added to the gradient of the mean. Adam is invariant to
+the factor between sum and mean of the data term alone; relative to it, λ has n times the weight that it has beside a sum over n
+images: n is 128 in Algorithm 1 (32 classes x 4 images), and 328 in Algorithm 2 on CUB (50 unseen classes in addition).
 """
 
 import torch

@@ -1,64 +1,60 @@
-"""Named hyperparameters of CVC: ``fast``, selected on validation classes, and those of the paper for each data set."""
+"""Presets of CVC and its ablation: ``full``, the paper's recipe for any data, and its values for each of its data sets."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from sightunseen.core.errors import SettingsError
+from sightunseen.methods.base.presets import FULL, Preset
+
+# Attributes as they were rated, which the authors use, have norms of 230 to 520 on AwA and CUB. With norm one, the paper's
+# learning rate is too small: H on CUB is 34.6 instead of 42.
+_NORM_OF_RATINGS = 400.0
 
 
-@dataclass(frozen=True)
-class Preset:
-    """Hyperparameters of CVC.
+def _recipe(m: int = 32, **further: Any) -> dict[str, Any]:
+    """Return the hyperparameters of Section 4.2 that training and adaptation share."""
+    return {"learning_rate": 1e-5, "schedule": "constant", "classes_per_episode": m, "images_per_class": 4, **further}
 
-    Parameters
-    ----------
-    settings : mapping of str to object, default={}
-        Parameters of the constructor.
-    adaptation : mapping of str to object, default={}
-        Parameters of ``adapt``.
-    semantics : str, default=None
-        Kind of class vectors that the hyperparameters are meant for; None: the default of the loader.
-    """
 
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    adaptation: Mapping[str, Any] = field(default_factory=dict)
-    semantics: str | None = None
+def _training(**shared: Any) -> dict[str, Any]:
+    """Return the constructor's parameters; values that the paper does not state are those of the authors' code."""
+    return {
+        **shared,
+        "clip_norm": 1.0,
+        "n_steps": 1_000_000,
+        "hidden": 1600,
+        "output": "relu",
+        "initial_scale": 10.0,
+        "semantic_norm": None,
+        "initialisation": "normal",
+    }
+
+
+def _adaptation(**shared: Any) -> dict[str, Any]:
+    return {
+        **shared,
+        "rounds": 50,
+        "steps_per_round": 10_000,
+        "peakiness": "probability",
+        "threshold": 1.2,
+        "best_per_class": 0,
+        "loss": "gxe",
+        "q": 0.5,
+    }
 
 
 def _paper(decay: float, m: int = 32) -> Preset:
-    """Section 4.2 of the paper; unstated values (initial weights, scale, clipping, raw attributes) from the authors' code."""
-    optimisation = {"learning_rate": 1e-5, "schedule": "constant", "weight_decay": decay}
-    shared = {**optimisation, "classes_per_episode": m, "images_per_class": 4}
-    return Preset(
-        settings={
-            **shared,
-            "clip_norm": 1.0,
-            "n_steps": 1_000_000,
-            "hidden": 1600,
-            "output": "relu",
-            "initial_scale": 10.0,
-            "semantic_norm": None,
-            "initialisation": "normal",
-        },
-        adaptation={
-            **shared,
-            "rounds": 50,
-            "steps_per_round": 10_000,
-            "peakiness": "probability",
-            "threshold": 1.2,
-            "best_per_class": 0,
-            "loss": "gxe",
-            "q": 0.5,
-        },
-        semantics="original_att",
-    )
+    shared = _recipe(m, weight_decay=decay)
+    return Preset(_training(**shared), _adaptation(**shared), semantics="original_att")
 
 
-METHOD = "CVC"  # the method of the presets
+_ANY_DATA = {**_training(**_recipe()), "output": "auto", "semantic_norm": _NORM_OF_RATINGS}
 
 PRESETS: dict[str, Preset] = {
-    "fast": Preset(),
+    # The weight decays of four of the paper's data sets. Its output ReLU needs nonnegative features.
+    FULL: Preset(
+        _ANY_DATA,
+        _adaptation(**_recipe(weight_decay=1e-4)),
+        search={"weight_decay": (1e-4, 1e-3)},
+    ),
     "paper-awa1": _paper(1e-4),
     "paper-awa2": _paper(1e-3),
     "paper-cub": _paper(1e-3),
@@ -66,30 +62,6 @@ PRESETS: dict[str, Preset] = {
     "paper-apy": _paper(1e-4, m=16),
 }
 
-
-def preset(name: str) -> Preset:
-    """Return a preset by name.
-
-    Parameters
-    ----------
-    name : str
-        ``"fast"``, or ``"paper-awa1"``, ``"paper-awa2"``, ``"paper-cub"``, ``"paper-sun"`` or ``"paper-apy"``.
-
-    Returns
-    -------
-    Preset
-        Hyperparameters; ``CVC(**preset(name).settings)`` is the estimator.
-
-    Raises
-    ------
-    SettingsError
-        If there is no such preset.
-
-    Examples
-    --------
-    >>> preset("paper-cub").settings["weight_decay"]
-    0.001
-    """
-    if name not in PRESETS:
-        raise SettingsError(f"there is no preset '{name}'; there are {', '.join(PRESETS)}.")
-    return PRESETS[name]
+# The variants of the ablation have outputs in other spaces, and one distribution of initial weights.
+_OF_CVC_ONLY = ("output", "initialisation")
+ABLATION_PRESETS = {FULL: Preset({name: value for name, value in _ANY_DATA.items() if name not in _OF_CVC_ONLY})}

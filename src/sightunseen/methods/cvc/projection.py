@@ -13,6 +13,7 @@ from sightunseen.core.class_table import Labels
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.cvc.inductive import EpisodeShape, EpisodicTraining, check_episodic_settings
 from sightunseen.methods.cvc.panels import paper_panels
+from sightunseen.methods.cvc.presets import ABLATION_PRESETS
 from sightunseen.methods.cvc.scores import Score
 from sightunseen.methods.shared.networks import Perceptron
 
@@ -22,6 +23,8 @@ OUTPUTS = ("relu", "linear")
 
 class Projection(GradientTrainedClassifier):
     """Project images out of the feature space; episodes, loss and scores are those of :class:`CVC`.
+
+    Differs from the paper: no ReLU after the last layer, which validation classes prefer.
 
     Parameters
     ----------
@@ -37,6 +40,9 @@ class Projection(GradientTrainedClassifier):
         Similarity in the joint embedding space.
     initial_scale : float, default=30.0
         Initial value of the learnable scale of the cosine (σ).
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="none"
+        Scaling of the features, learned from the training images; see
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"
         Norm that class vectors are scaled to; ``"sqrt"`` is the square root of their dimension, None leaves them unscaled.
     n_steps : int, default=2000
@@ -79,6 +85,8 @@ class Projection(GradientTrainedClassifier):
     """
 
     search_space = {"initial_scale": (30.0, 50.0)}
+    unit_variance = True
+    presets = ABLATION_PRESETS
 
     def __init__(
         self,
@@ -87,6 +95,7 @@ class Projection(GradientTrainedClassifier):
         output: str = "linear",
         similarity: str = "cosine",
         initial_scale: float = 30.0,
+        feature_scaling: str = "none",
         semantic_norm: float | str | None = "sqrt",
         n_steps: int = 2000,
         classes_per_episode: int = 32,
@@ -105,6 +114,7 @@ class Projection(GradientTrainedClassifier):
         self.output = output
         self.similarity = similarity
         self.initial_scale = initial_scale
+        self.feature_scaling = feature_scaling
         self.semantic_norm = semantic_norm
         self.n_steps = n_steps
         self.classes_per_episode = classes_per_episode

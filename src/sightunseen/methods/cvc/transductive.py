@@ -16,6 +16,7 @@ from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.errors import DataError, ModelError, SettingsError, SightUnseenError
 from sightunseen.core.limits import SEED
 from sightunseen.core.randomness import derive_seed
+from sightunseen.methods.cvc.confident_set import PEAKINESS, Pool, trusted_pool
 from sightunseen.methods.cvc.generator import ClassifierGenerator
 from sightunseen.methods.cvc.losses import cross_entropy, generalized_cross_entropy
 from sightunseen.methods.cvc.scores import Score
@@ -25,7 +26,10 @@ from sightunseen.training.episodes import ClassImages, draw_classes, draw_images
 
 @dataclass(frozen=True)
 class Adaptation:
-    """Hyperparameters of Algorithm 2. The defaults are those of the ``fast`` preset.
+    """Hyperparameters of Algorithm 2. The defaults were selected on validation classes; the paper's are in its presets.
+
+    The authors' rule for the confident set is that of their code: ``peakiness="magnitude"``, ``threshold=1.2``,
+    ``best_per_class=5`` and ``concatenated=True``.
 
     Parameters
     ----------
@@ -33,14 +37,18 @@ class Adaptation:
         Number of rounds (N_r); pseudo-labels are updated at the start of each.
     steps_per_round : int, default=100
         Gradient steps per round (N_i).
-    peakiness : {"score", "probability"}, default="score"
-        Quantity whose ratio is tested in Eq. 5: probabilities as in the paper, or scores as in the authors' code, which is
-        stricter.
+    peakiness : {"score", "probability", "magnitude"}, default="score"
+        Quantity whose ratio is tested in Eq. 5: probabilities as in the paper; scores, which is stricter and requires a
+        positive score; or absolute values of the two highest scores, as in the authors' code. The last two only differ where
+        scores are negative.
     threshold : float, default=1.1
         Smallest ratio of the largest to the second largest value for a confident pseudo-label (γ of Eq. 5).
     best_per_class : int, default=10
-        Number of images with the highest scores of every unseen class that are added to the confident set, as in the authors'
-        code.
+        Number of images with the highest scores of every unseen class that are added to the confident set.
+    concatenated : bool, default=False
+        Whether an image is in the confident set once for each time it is selected, by the ratio or as one of the best of a
+        class, with the label of that selection: every class has ``best_per_class`` images, and an image may have two labels.
+        False: every image has one label, that of its best class if it passes the ratio test.
     loss : {"gxe", "xe"}, default="gxe"
         Loss of the unlabelled images: generalized cross-entropy or cross-entropy.
     q : float, default=0.5
@@ -71,6 +79,7 @@ class Adaptation:
     peakiness: str = "score"
     threshold: float = 1.1
     best_per_class: int = 10
+    concatenated: bool = False
     loss: str = "gxe"
     q: float = 0.5
     classes_per_episode: int = 64
@@ -82,7 +91,8 @@ class Adaptation:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_choice("peakiness", self.peakiness, ("probability", "score"))
+        check_choice("peakiness", self.peakiness, PEAKINESS)
+        check_choice("concatenated", self.concatenated, (True, False))
         check_choice("loss", self.loss, ("gxe", "xe"))
         for name in ("rounds", "steps_per_round", "classes_per_episode", "images_per_class"):
             check_whole(name, getattr(self, name), 1)
@@ -100,70 +110,6 @@ class Adaptation:
         return Optimisation(
             self.rounds * self.steps_per_round, self.learning_rate, self.schedule, self.weight_decay, self.clip_norm
         )
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Confident set: unlabelled images with their pseudo-labels.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (p,)
-        Indices of the unlabelled images, ascending.
-    labels : ndarray of shape (p,)
-        Pseudo-labels: indices of unseen classes.
-    """
-
-    rows: NDArray[np.int64]
-    labels: NDArray[np.int64]
-
-
-def trusted_pool(scores: NDArray[Any], adaptation: Adaptation) -> Pool:
-    """Select the confident set: images that pass the ratio test of Eq. 5, and the highest-scoring images of every class.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n, u)
-        Scores of the unlabelled images for the unseen classes (Eq. 2, before the softmax).
-    adaptation : Adaptation
-        Hyperparameters; ``peakiness``, ``threshold`` and ``best_per_class`` are used.
-
-    Returns
-    -------
-    Pool
-        The confident set.
-
-    Examples
-    --------
-    >>> scores = np.array([[3.0, 1.0], [1.1, 1.0], [0.0, 2.0]])
-    >>> pool = trusted_pool(scores, Adaptation(threshold=1.5, best_per_class=0))
-    >>> pool.rows.tolist(), pool.labels.tolist()
-    ([0, 2], [0, 1])
-    """
-    n, unseen = scores.shape
-    labels = scores.argmax(axis=1)
-    if unseen == 1:
-        trusted = np.ones(n, dtype=bool)
-    else:
-        second, first = np.partition(scores, unseen - 2, axis=1)[:, -2:].T
-        if adaptation.peakiness == "probability":
-            # The ratio of probabilities is exp(first - second): the denominator of the softmax cancels.
-            trusted = first - second > np.log(adaptation.threshold)
-        else:
-            # A ratio of scores is only meaningful for positive scores; a second score below zero counts as zero.
-            trusted = (first > 0) & (first > adaptation.threshold * np.maximum(second, 0))
-    k = min(adaptation.best_per_class, n)
-    if k:
-        top = np.argpartition(-scores, k - 1, axis=0)[:k]  # (k, u)
-        # An image selected by several classes is assigned to the one with its highest score.
-        selected = np.full(scores.shape, -np.inf)
-        np.put_along_axis(selected, top, np.take_along_axis(scores, top, axis=0), axis=0)
-        is_top = np.isfinite(selected).any(axis=1)
-        extra = is_top & ~trusted
-        labels[extra] = selected[extra].argmax(axis=1)
-        trusted |= is_top
-    rows = np.flatnonzero(trusted)
-    return Pool(rows, labels[rows])
 
 
 class SelfTraining(Objective):
@@ -306,7 +252,8 @@ class SelfTraining(Objective):
         scores = self.score(self.unlabelled, self.generator(self.unseen_vectors)).cpu().numpy()
         if not np.isfinite(scores).all():
             raise SightUnseenError("self-training diverged: some scores are not finite. Lower the learning rate.")
-        self.pool = trusted_pool(scores, self.adaptation)
+        rule = self.adaptation
+        self.pool = trusted_pool(scores, rule.peakiness, rule.threshold, rule.best_per_class, rule.concatenated)
         if not len(self.pool.rows):
             raise DataError(
                 f"no pseudo-label is confident: no unlabelled image has a ratio above {self.adaptation.threshold} (Eq. 5). "

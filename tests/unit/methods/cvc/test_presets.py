@@ -6,8 +6,9 @@ import pytest
 
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods.cvc.cvc import CVC
-from sightunseen.methods.cvc.presets import PRESETS, preset
+from sightunseen.methods.cvc.projection import Projection
 from sightunseen.methods.cvc.transductive import Adaptation
+from sightunseen.methods.presets import preset
 
 PAPER = {  # Section 4.2: lambda, M
     "paper-awa1": (1e-4, 32),
@@ -19,7 +20,7 @@ PAPER = {  # Section 4.2: lambda, M
 
 
 def test_presets_cover_the_data_sets_of_the_paper() -> None:
-    assert set(PRESETS) == {"fast", *PAPER}
+    assert set(CVC.presets) == {"full", *PAPER}
 
 
 @pytest.mark.parametrize("name", PAPER)
@@ -64,11 +65,50 @@ def test_adaptation_hyperparameters_are_those_of_section_4_2(name: str) -> None:
     assert {name: value for name, value in found.items() if name in stated} == stated
 
 
-def test_fast_preset_equals_the_defaults() -> None:
-    assert CVC(**preset("fast").settings).get_params() == CVC().get_params()
-    assert Adaptation(**preset("fast").adaptation) == Adaptation()
+def test_quick_preset_equals_the_defaults() -> None:
+    assert CVC(**preset("quick").settings).get_params() == CVC().get_params()
+    assert Adaptation(**preset("quick").adaptation) == Adaptation()
 
 
-def test_unknown_preset_error_lists_the_presets() -> None:
-    with pytest.raises(SettingsError, match=r"no preset 'paper-imagenet'; there are fast, .*paper-apy"):
-        preset("paper-imagenet")
+def test_full_preset_is_the_recipe_of_the_paper_for_any_data() -> None:
+    full, paper = preset("full"), preset("paper-cub")
+    differing = {name for name, value in paper.settings.items() if full.settings.get(name, "searched") != value}
+    assert differing == {"weight_decay", "output", "semantic_norm"}
+    assert full.search is not None
+    assert set(full.search) == {"weight_decay"}
+    assert set(full.search["weight_decay"]) <= {decay for decay, _ in PAPER.values()}
+    assert full.semantics is None  # not all data have raw attributes
+    CVC(**full.settings).check_settings()
+    same = {"rounds", "steps_per_round", "peakiness", "threshold", "best_per_class", "learning_rate", "loss", "q"}
+    assert {name: full.adaptation[name] for name in same} == {name: paper.adaptation[name] for name in same}
+    Adaptation(**full.adaptation)
+
+
+def test_full_preset_of_the_ablation_has_the_steps_of_the_paper() -> None:
+    model = Projection(**preset("full", "Projection").settings)
+    model.check_settings()
+    assert (model.n_steps, model.learning_rate, model.hidden) == (1_000_000, 1e-5, 1600)
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "message"),
+    [
+        ("paper-imagenet", "CVC", r"CVC has no preset 'paper-imagenet'; it has quick, full, paper-awa1, .*paper-apy"),
+        ("full", "ESZSL", r"ESZSL has no preset 'full'; it has quick\."),
+        ("quick", "ESZL", "no method 'ESZL'"),
+    ],
+)
+def test_error_lists_the_presets_of_the_method(name: str, method: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        preset(name, method)
+
+
+def test_names_of_tables_have_the_presets_of_their_method() -> None:
+    assert preset("paper-sun", "CVC-tran-XE") is CVC.presets["paper-sun"]
+
+
+def test_given_values_are_not_searched() -> None:
+    found = preset("full").search_without({"weight_decay": 0.0, "hidden": 8})
+    assert found == {}
+    assert preset("full").search_without({"hidden": 8}) == preset("full").search
+    assert preset("quick").search_without({}) is None

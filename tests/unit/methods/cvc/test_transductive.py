@@ -156,6 +156,17 @@ def test_history_has_one_entry_per_round(model: CVC, small_world: ZeroShotDatase
     )
 
 
+def test_adapt_by_the_authors_rule(model: CVC, small_world: ZeroShotDataset) -> None:
+    X, y = small_world.test_unseen.X, small_world.test_unseen.y
+    rule = {"peakiness": "magnitude", "threshold": 1.2, "best_per_class": 5, "concatenated": True}
+    adapted = model.adapt(X, true_labels=y, **{**QUICK, **rule})
+    once = model.adapt(X, true_labels=y, **{**QUICK, **rule, "concatenated": False})
+    strict = model.adapt(X, true_labels=y, **{**QUICK, **rule, "threshold": 1e6})
+    assert strict.history_[0]["pool"] == 5 * len(small_world.unseen)  # none passes the ratio test
+    assert adapted.history_[0]["pool"] > once.history_[0]["pool"]
+    assert not np.array_equal(adapted.decision_function(X), once.decision_function(X))
+
+
 def test_pool_accuracy_is_the_accuracy_of_pseudo_labels(model: CVC, small_world: ZeroShotDataset) -> None:
     X, y = small_world.test_unseen.X, small_world.test_unseen.y
     adapted = model.adapt(
@@ -252,6 +263,7 @@ def test_unlabelled_images_are_validated(X: np.ndarray, model: CVC) -> None:
         ("classes_per_episode", 0),
         ("images_per_class", 0),
         ("peakiness", "entropy"),
+        ("concatenated", "both"),
         ("threshold", 0.99),
         ("threshold", float("nan")),
         ("best_per_class", -1),
