@@ -1,7 +1,7 @@
 """Reference implementation of Algorithms 1 and 2: double precision, one image and one class at a time, no optimisations.
 
 It follows the equations of the paper. Where the paper gives no detail (means instead of sums, weight decay of all parameters,
-gradient clipping, the five best images per class), it follows the authors' code. Nothing is imported from the library.
+gradient clipping, the best images per class), it follows the authors' code. Nothing is imported from the library.
 """
 
 import math
@@ -110,10 +110,10 @@ def algorithm_1(
 
 
 def trusted(scores: Sequence[Sequence[float]], peakiness: str, gamma: float, best_per_class: int) -> dict[int, int]:
-    """Confident set {image: pseudo-label}: Eq. 5 and the addition of the authors' code.
+    """Confident set {image: pseudo-label}: Eq. 5, and the best images of every class.
 
     An image is confident if the ratio of its largest to its second largest value exceeds gamma. The values are probabilities
-    (``probability``, the paper) or scores (``score``, the authors' code). A ratio of scores is only meaningful for positive
+    (``probability``, the paper) or scores (``score``). A ratio of scores is only meaningful for positive
     scores: without a positive score an image is not confident, and a second score at or below zero is ignored. In addition,
     every class selects its ``best_per_class`` images with the highest scores. An image selected by several classes is assigned
     to the one with its highest score; an image that passed the ratio test keeps its label.
@@ -143,12 +143,34 @@ def trusted(scores: Sequence[Sequence[float]], peakiness: str, gamma: float, bes
     return pool
 
 
+def authors_list(scores: Sequence[Sequence[float]], gamma: float = 1.2, best_per_class: int = 5) -> list[tuple[int, int]]:
+    """Confident set [(image, pseudo-label), ...] of the authors' code: two lists, one after the other.
+
+    The first has the images whose two highest scores have absolute values with a ratio above gamma, labelled with the highest
+    score. The second has the images with the highest scores of every class, labelled with that class.
+    """
+    peaky = []
+    for image, row in enumerate(scores):
+        ranked = sorted(range(len(row)), key=lambda k: row[k], reverse=True)
+        one, other = abs(row[ranked[0]]), abs(row[ranked[1]])
+        if max(one, other) / min(one, other) > gamma:
+            peaky.append((image, ranked[0]))
+    best = []
+    for k in range(len(scores[0])):
+        order = sorted(range(len(scores)), key=lambda image: scores[image][k], reverse=True)
+        best += [(image, k) for image in order[:best_per_class]]
+    return peaky + best
+
+
+Pairs = list[tuple[int, int]]
+
+
 @dataclass
 class Round:
-    """Pseudo-labels of all images and the confident set at the start of a round."""
+    """Pseudo-labels of all images and the confident set at the start of a round, as sorted pairs of image and label."""
 
     pseudo_labels: list[int]
-    pool: dict[int, int]
+    pool: Pairs
 
 
 def algorithm_2(
@@ -159,12 +181,13 @@ def algorithm_2(
     unlabelled: Tensor,
     rounds: Iterable[Iterable[Episode]],
     adam: Adam,
-    peakiness: str,
-    gamma: float,
-    best_per_class: int,
+    confident: Callable[[list[list[float]]], Pairs],
     q: float | None,
 ) -> list[Round]:
-    """Lines 2 to 8 on given episodes: ``seen_rows``, ``seen_labels``, ``unseen_rows``, ``unseen_labels``; q=None is XE."""
+    """Lines 2 to 8 on given episodes: ``seen_rows``, ``seen_labels``, ``unseen_rows``, ``unseen_labels``; q=None is XE.
+
+    ``confident`` selects the confident set from the scores of all images.
+    """
     n_seen = len(seen_vectors)
     rows = [classifier(parameters, vector).detach() for vector in seen_vectors]  # line 2
     parameters.seen_classifiers = torch.stack(rows).clone().requires_grad_()
@@ -173,7 +196,7 @@ def algorithm_2(
         unseen = [classifier(parameters, vector) for vector in unseen_vectors]  # line 3
         scores = [[cosine_score(parameters, w, x).detach().item() for w in unseen] for x in unlabelled]  # line 4
         labels = [int(np.argmax(row)) for row in scores]
-        history.append(Round(labels, trusted(scores, peakiness, gamma, best_per_class)))  # line 5
+        history.append(Round(labels, sorted(confident(scores))))  # line 5
         for episode in episodes:  # line 6
             classifiers = [*parameters.seen_classifiers, *(classifier(parameters, vector) for vector in unseen_vectors)]
             seen_loss = unseen_loss = torch.zeros((), dtype=torch.float64)

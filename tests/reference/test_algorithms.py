@@ -13,11 +13,12 @@ from torch import Tensor
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError
 from sightunseen.data.synthetic_features import World, make_world
+from sightunseen.methods.cvc.confident_set import trusted_pool
 from sightunseen.methods.cvc.cvc import CVC
-from sightunseen.methods.cvc.transductive import Adaptation, SelfTraining, trusted_pool
+from sightunseen.methods.cvc.transductive import SelfTraining
 from sightunseen.training import Draw, Hook, Training
 
-from .algorithms import Adam, Episode, Parameters, Round, algorithm_1, algorithm_2, trusted
+from .algorithms import Adam, Episode, Parameters, Round, algorithm_1, algorithm_2, authors_list, trusted
 
 # The library computes in single precision (2^-24 = 6e-8 per operation). After sixty steps the relative difference of the
 # classifiers is a few 1e-7; the tolerance is twenty times that, since another processor may sum in another order. The smallest
@@ -58,7 +59,7 @@ class Replay(Hook):
         self.objective = training.objective
         self.first = [p.detach().clone() for p in training.objective.parameters]
         self.chunks: list[list[Episode]] = []
-        self.pools: list[dict[int, int]] = []
+        self.pools: list[list[tuple[int, int]]] = []
         draw = training.objective.draw
 
         def noted(first: int, n_steps: int) -> Draw:
@@ -67,7 +68,7 @@ class Replay(Hook):
             self.chunks.append([{name: array[i].tolist() for name, array in drawn.items()} for i in range(n_steps)])
             if isinstance(self.objective, SelfTraining):
                 pool = self.objective.pool
-                self.pools.append(dict(zip(pool.rows.tolist(), pool.labels.tolist(), strict=True)))
+                self.pools.append(sorted(zip(pool.rows.tolist(), pool.labels.tolist(), strict=True)))
             return drawn
 
         training.objective.draw = noted  # type: ignore[method-assign]
@@ -185,6 +186,8 @@ RULES = [
     pytest.param("probability", 1.5, 0, "gxe", 0.9, id="probability ratio, gxe"),
     pytest.param("probability", 2.0, 3, "xe", None, id="probability ratio, best of each class, xe"),
     pytest.param("score", 1.2, 0, "xe", None, id="score ratio, xe"),
+    pytest.param("authors' rule", 1.2, 5, "gxe", 0.5, id="authors' rule, gxe"),
+    pytest.param("authors' rule", 1.1, 2, "xe", None, id="concatenated lists with other sizes, xe"),
 ]
 
 
@@ -193,13 +196,20 @@ def test_self_training_agrees_with_reference_algorithm_2(
     peakiness: str, gamma: float, best_per_class: int, loss: str, q: float | None, world: ZeroShotDataset, trained: Any
 ) -> None:
     replay = Replay()
-    rule = {"peakiness": peakiness, "threshold": gamma, "best_per_class": best_per_class, "loss": loss}
-    rule |= {} if q is None else {"q": q}
+    authors = peakiness == "authors' rule"
+    rule = {"peakiness": "magnitude" if authors else peakiness, "concatenated": authors, "loss": loss}
+    rule |= {"threshold": gamma, "best_per_class": best_per_class, **({} if q is None else {"q": q})}
     model = trained[0].adapt(world.test_unseen.X, hooks=[replay], **ADAPTATION, **rule)
-    parameters, rounds = run_algorithm_2(world, replay, Adam(halving_rate, 1e-3, 0.3), peakiness, gamma, best_per_class, q)
 
-    assert [dict(sorted(r.pool.items())) for r in rounds] == replay.pools
-    assert len({tuple(pool.items()) for pool in replay.pools}) > 1  # the confident set changes
+    def confident(scores: list[list[float]]) -> list[tuple[int, int]]:
+        if authors:
+            return authors_list(scores, gamma, best_per_class)
+        return list(trusted(scores, peakiness, gamma, best_per_class).items())
+
+    parameters, rounds = run_algorithm_2(world, replay, Adam(halving_rate, 1e-3, 0.3), confident, q)
+
+    assert [r.pool for r in rounds] == replay.pools
+    assert len({tuple(pool) for pool in replay.pools}) > 1  # the confident set changes
     assert [entry["pool"] for entry in model.history_] == [len(r.pool) for r in rounds]
     before = [[-1] * len(world.test_unseen), *(r.pseudo_labels for r in rounds)]
     changed = [sum(a != b for a, b in zip(old, r.pseudo_labels, strict=True)) for old, r in zip(before, rounds, strict=False)]
@@ -216,7 +226,8 @@ def test_self_training_agrees_with_reference_algorithm_2(
 def test_adaptation_episodes_contain_seen_and_confident_images(world: ZeroShotDataset, trained: Any) -> None:
     replay = Replay()
     trained[0].adapt(world.test_unseen.X, hooks=[replay], best_per_class=2, **ADAPTATION)
-    for chunk, pool in zip(replay.chunks, replay.pools, strict=True):
+    for chunk, pairs in zip(replay.chunks, replay.pools, strict=True):
+        pool = dict(pairs)
         for drawn in chunk:
             assert drawn["classes"] == [0, 1, 2]  # classifiers are generated for all unseen classes
             episode = two_sides(drawn, world)
@@ -231,10 +242,15 @@ def test_adaptation_episodes_contain_seen_and_confident_images(world: ZeroShotDa
 # -- the confident set -------------------------------------------------------------------------------------------------
 
 
-def pool_of(scores: np.ndarray, **settings: Any) -> dict[int, int]:
-    pool = trusted_pool(scores, Adaptation(**settings))
+def pool_of(scores: np.ndarray, peakiness: str, threshold: float, best_per_class: int) -> dict[int, int]:
+    pool = trusted_pool(scores, peakiness, threshold, best_per_class)
     assert (np.diff(pool.rows) > 0).all()
     return dict(zip(pool.rows.tolist(), pool.labels.tolist(), strict=True))
+
+
+def authors_pool(scores: np.ndarray, threshold: float = 1.2, best_per_class: int = 5) -> list[tuple[int, int]]:
+    pool = trusted_pool(scores, "magnitude", threshold, best_per_class, concatenated=True)
+    return list(zip(pool.rows.tolist(), pool.labels.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -251,10 +267,10 @@ def test_pool_agrees_with_reference(peakiness: str, best_per_class: int, centre:
         assert 0 < len(found) < 40
 
 
-@pytest.mark.parametrize("peakiness", ["score", "probability"])
+@pytest.mark.parametrize("peakiness", ["score", "probability", "magnitude"])
 def test_single_unseen_class_gets_all_images(peakiness: str) -> None:
     scores = np.random.default_rng(0).normal(size=(5, 1))
-    assert pool_of(scores, peakiness=peakiness, best_per_class=0) == dict.fromkeys(range(5), 0)
+    assert pool_of(scores, peakiness, threshold=1.1, best_per_class=0) == dict.fromkeys(range(5), 0)
 
 
 def test_ratios_of_scores_and_probabilities_differ() -> None:
@@ -276,7 +292,32 @@ def test_score_ratio_requires_positive_score() -> None:
 def test_best_per_class_images_get_the_label_of_that_class() -> None:
     scores = np.array([[5.0, 4.9, 1.0], [5.2, 4.8, 2.0], [5.1, 4.7, 0.0]])
     # Class 2 also selects image 1, but the image is assigned to class 0, where its score is higher.
-    assert pool_of(scores, threshold=1.5, best_per_class=1) == {0: 1, 1: 0}
+    assert pool_of(scores, "score", threshold=1.5, best_per_class=1) == {0: 1, 1: 0}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("centre", [5.0, 0.0, -5.0])
+@pytest.mark.parametrize("best_per_class", [0, 1, 5, 40, 100])
+@pytest.mark.parametrize("gamma", [1.0, 1.2])
+def test_authors_rule_agrees_with_reference(gamma: float, best_per_class: int, centre: float, seed: int) -> None:
+    scores = np.random.default_rng(seed).normal(centre, 2.0, size=(40, 6))
+    found, expected = authors_pool(scores, gamma, best_per_class), authors_list(scores.tolist(), gamma, best_per_class)
+    n_best = 6 * min(best_per_class, 40)
+    # Images that pass the ratio test come first, in order; the order within the best of a class has no meaning.
+    assert found[: len(found) - n_best] == expected[: len(expected) - n_best]
+    assert sorted(found) == sorted(expected)
+
+
+def test_authors_rule_gives_every_class_its_best_images_and_an_image_two_labels() -> None:
+    scores = np.array([[9.0, 3.0, 1.0], [8.0, 7.0, 2.0], [7.5, 6.9, 0.5]])
+    # Image 0 passes the ratio test and is the best of class 0 (twice in the set); image 1 is the best of classes 1 and 2.
+    assert authors_pool(scores, best_per_class=1) == [(0, 0), (0, 0), (1, 1), (1, 2)]
+    assert pool_of(scores, "score", 1.2, 1) == {0: 0, 1: 1}  # one label each: class 2 has no image
+
+
+def test_authors_ratio_is_that_of_absolute_values() -> None:
+    scores = np.array([[-1.0, -4.0], [2.0, -4.0], [-4.0, -3.5], [2.0, -1.9]])
+    assert authors_pool(scores, best_per_class=0) == [(0, 0), (1, 0)]
 
 
 def test_empty_pool_error_suggests_a_remedy(world: ZeroShotDataset, trained: Any) -> None:

@@ -41,14 +41,15 @@ class ALE(RankingClassifier, AdaptableClassifier):
     :meth:`adapt` propagates labels among unlabelled images; its hyperparameters are ``neighbours``, ``alpha`` and
     ``sharpness``.
 
-    Differs from the paper: the loss includes all wrong classes instead of a sample, and is minimised by Adam on mini-batches.
-    After ``adapt``, the propagated labels also reach new images, through their nearest neighbours.
+    Differs from the paper: the loss includes all wrong classes instead of a sample, and is minimised by Adam on mini-batches
+    from W = 0 instead of plain stochastic gradient descent from random weights. After ``adapt``, the propagated labels also
+    reach new images, through their nearest neighbours.
 
     Parameters
     ----------
     margin : float, default=1.0
         Margin by which the score of an image's own class must exceed all other scores.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="unit"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"

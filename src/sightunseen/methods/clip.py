@@ -31,6 +31,8 @@ class CLIP(ArrayStateClassifier):
     :class:`~sightunseen.semantics.dual_encoders.DualTextEncoder`. Nothing is learned from the training images: they define the
     seen classes, for which seen-class bias and calibration are chosen.
 
+    Differs from the paper: any dual encoder can be used; ten prompt templates instead of the authors' sets.
+
     Parameters
     ----------
     logit_scale : float, default=100.0

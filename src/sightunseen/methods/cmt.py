@@ -1,7 +1,7 @@
 """CMT: zero-shot learning through cross-modal transfer (Socher, Ganjoo, Manning & Ng, NIPS 2013), Sections 4 to 6."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -10,38 +10,45 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sightunseen.core.array_checks import Expected, positive
-from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SIZE
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.shared.networks import Perceptron
 from sightunseen.methods.shared.objectives import BatchObjective
 
 LEAST_VARIANCE = 1e-6
+VARIANCES = "novelty.variances"  # array of a model folder
 
 
 class CMT(GradientTrainedClassifier):
-    """Cross-modal transfer (CMT): a network maps images to class vectors; novelty detection separates seen from unseen.
+    """Cross-modal transfer (CMT): a network maps images to class vectors; optionally, novelty detection (CMT*).
 
-    The network f minimises the mean of ||s_y - f(x)||^2. Each seen class is an isotropic Gaussian around its vector, with the
-    variance of its mapped training images. An image is novel if its largest log density g(x) is below a threshold T. For an
-    image that is not novel, softmax regression on the features decides among the seen classes; for a novel one, the nearest
-    class vector decides among the unseen classes. The survey of Xian et al. (2018) calls this variant CMT*.
+    The network f minimises the mean of ||s_y - f(x)||^2. The score of a class is the negative mean square of s_c - f(x): the
+    nearest class vector among all candidates is predicted. This is CMT in the survey of Xian et al. (2018).
 
-    The decision is expressed in scores. A seen class c has the score g(x) - T + log p(c | x) - max log p(. | x), so that the
-    largest of them is g(x) - T. An unseen class has -q / (1 + q), where q is the mean square of s_c - f(x) relative to the mean
-    variance of the seen classes. This preserves the order of the distances and lies between -1 and 0.
+    With ``novelty=True``, CMT* in the survey, seen and unseen classes are separated first. Each seen class is an isotropic
+    Gaussian around its vector, with the variance of its mapped training images. An image is novel if its largest log density
+    g(x) is below a threshold T. For an image that is not novel, softmax regression on the features decides among the seen
+    classes; for a novel one, the nearest class vector decides among the unseen classes. The decision is expressed in scores. A
+    seen class c has the score g(x) - T + log p(c | x) - max log p(. | x), so that the largest of them is g(x) - T. An unseen
+    class has -q / (1 + q), where q is the mean square of s_c - f(x) relative to the mean variance of the seen classes. This
+    preserves the order of the distances and lies between -1 and 0.
 
-    Differs from the paper: because of these scores, ``seen_penalty`` raises the threshold T, to within one nat.
+    Differs from the paper: Adam on mini-batches instead of L-BFGS, one threshold T for all seen classes, and no second novelty
+    detector (local outlier probabilities); because of its scores, ``seen_penalty`` raises T, to within one nat.
 
     Parameters
     ----------
+    novelty : bool, default=False
+        Detect novel images.
     hidden : int, default=256
         Width of the hidden layer, which has a tanh activation.
     kept : float, default=0.95
-        Share of the training images that are not novel; defines T.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+        Share of the training images that are not novel; defines T. Used with ``novelty=True``.
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="standard"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"
@@ -71,9 +78,7 @@ class CMT(GradientTrainedClassifier):
     seen_classes_ : ndarray of shape (n_seen,)
         Labels with training images, sorted.
     networks_ : dict
-        ``"mapping"`` (f), ``"softmax"`` and ``"novelty"``.
-    novelty_ : Novelty
-        Variances of the seen classes and the threshold T.
+        ``"mapping"`` (f) and, with ``novelty=True``, ``"softmax"`` and ``"novelty"``.
     losses_ : list of dict
         Training loss over time.
 
@@ -88,9 +93,13 @@ class CMT(GradientTrainedClassifier):
     """
 
     search_space = {"weight_decay": (1e-4, 1e-3, 1e-2)}
+    unit_variance = True
+    presets = {FULL: Preset({"hidden": 1024, "n_steps": 10_000})}
+    version = 2
 
     def __init__(
         self,
+        novelty: bool = False,
         hidden: int = 256,
         kept: float = 0.95,
         feature_scaling: str = "standard",
@@ -104,6 +113,7 @@ class CMT(GradientTrainedClassifier):
         seed: int = 0,
         device: str = "auto",
     ) -> None:
+        self.novelty = novelty
         self.hidden = hidden
         self.kept = kept
         self.feature_scaling = feature_scaling
@@ -120,36 +130,46 @@ class CMT(GradientTrainedClassifier):
     def check_settings(self) -> None:
         """Validate hyperparameters."""
         super().check_settings()
+        check_choice("novelty", self.novelty, (True, False))
         check_whole("hidden", self.hidden, 1, SIZE)
         check_whole("images_per_episode", self.images_per_episode, 1, SIZE)
         check_number("kept", self.kept, 0, most=1)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         semantic_size, size, n_seen = self.table_.vectors.shape[1], int(self.n_features_in_), len(self.seen_classes_)
-        self.novelty_ = Novelty(n_seen)
         mapping = Perceptron((size, self.hidden, semantic_size), rng, "tanh")
-        return {"mapping": mapping, "softmax": Perceptron((size, n_seen), rng), "novelty": self.novelty_}
+        if not self.novelty:
+            return {"mapping": mapping}
+        return {"mapping": mapping, "softmax": Perceptron((size, n_seen), rng), "novelty": Novelty(n_seen)}
 
     def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
-        return {**super()._expected_arrays(arrays), "novelty.variances": positive("s")}
+        # Folders of earlier releases do not have the hyperparameter; their models detect novel images.
+        self.novelty = self.novelty or VARIANCES in arrays
+        expected = super()._expected_arrays(arrays)
+        return {**expected, VARIANCES: positive("s")} if self.novelty else expected
 
     def _objective(self, X: Tensor, targets: Tensor) -> "Transfer":
-        return Transfer(self, X, targets)
+        return (TransferWithNovelty if self.novelty else Transfer)(self, X, targets)
 
-    def _prepare(self, labels: Labels) -> tuple[Tensor, Tensor, Tensor]:
+    def _prepare(self, labels: Labels) -> tuple[Tensor, ...]:
+        if not self.novelty:
+            return (self._vectors_on_device(labels),)
         seen, n_seen = np.isin(labels, self.seen_classes_), len(self.seen_classes_)
         # The columns of the candidates in the scores of all seen classes, followed by those of the unseen candidates.
         columns = np.where(seen, np.searchsorted(self.seen_classes_, labels), n_seen + np.cumsum(~seen) - 1)
         vectors = self._vectors_on_device(self.seen_classes_), self._vectors_on_device(labels[~seen])
         return *vectors, torch.as_tensor(columns, device=self._device)
 
-    def _score_images(self, X: Tensor, prepared: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    def _score_images(self, X: Tensor, prepared: tuple[Tensor, ...]) -> Tensor:
+        mapped: Tensor = self.networks_["mapping"](X)  # (n, a)
+        if not self.novelty:
+            return -squared_distances(mapped, prepared[0]) / mapped.shape[1]
         seen_vectors, unseen_vectors, columns = prepared
-        mapped = self.networks_["mapping"](X)  # (n, a)
         classified = functional.log_softmax(self.networks_["softmax"](X), dim=1)  # (n, s)
-        novelty = self.novelty_(mapped, seen_vectors)[:, None]
-        seen = novelty + classified - classified.max(dim=1, keepdim=True).values
-        ratio = squared_distances(mapped, unseen_vectors) / (mapped.shape[1] * self.novelty_.variances.mean())
+        known = self.networks_["novelty"](mapped, seen_vectors)[:, None]
+        seen = known + classified - classified.max(dim=1, keepdim=True).values
+        variance = cast(Novelty, self.networks_["novelty"]).variances.mean()
+        ratio = squared_distances(mapped, unseen_vectors) / (mapped.shape[1] * variance)
         return torch.cat([seen, -ratio / (1 + ratio)], dim=1)[:, columns]
 
 
@@ -199,7 +219,7 @@ class Novelty(nn.Module):
 
 
 class Transfer(BatchObjective):
-    """Sum of the losses of the mapping and of the softmax regression, on mini-batches. The two share no parameters.
+    """Loss of the mapping, on mini-batches.
 
     Parameters
     ----------
@@ -215,29 +235,44 @@ class Transfer(BatchObjective):
         seed = derive_seed(model.seed, "tasks")
         super().__init__(model._trained_parameters(), features, targets, model.images_per_episode, seed)
         self.model, self.vectors = model, model._vectors_on_device(model.seen_classes_)
+        self.mapping = model.networks_["mapping"]
 
     def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute the mean of ||s_y - f(x)||^2 over images and attributes plus the mean of -log p(y | x)."""
+        """Compute the mean of ||s_y - f(x)||^2 over images and attributes."""
         features, targets = self.features[batch["rows"]], self.targets[batch["rows"]]
-        mapped, scores = self.model.networks_["mapping"](features), self.model.networks_["softmax"](features)
-        return functional.mse_loss(mapped, self.vectors[targets]) + functional.cross_entropy(scores, targets)
+        return functional.mse_loss(self.mapping(features), self.vectors[targets])
+
+
+class TransferWithNovelty(Transfer):
+    """Sum of the losses of the mapping and of the softmax regression. The two share no parameters.
+
+    Parameters are those of :class:`Transfer`.
+    """
+
+    def __init__(self, model: CMT, features: Tensor, targets: Tensor) -> None:
+        super().__init__(model, features, targets)
+        self.softmax, self.novelty = model.networks_["softmax"], cast(Novelty, model.networks_["novelty"])
+
+    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute the loss of the mapping plus the mean of -log p(y | x)."""
+        features, targets = self.features[batch["rows"]], self.targets[batch["rows"]]
+        return super().loss(batch) + functional.cross_entropy(self.softmax(features), targets)
 
     @torch.no_grad()
     def after_chunk(self, steps_done: int, n_steps: int, loss: float) -> None:
         """Estimate the Gaussians with the current mapping, so that the model can be used at any time."""
-        mapped = self.model.networks_["mapping"](self.features)
-        self.model.novelty_.learn(mapped, self.targets, self.vectors, self.model.kept)
+        self.novelty.learn(self.mapping(self.features), self.targets, self.vectors, self.model.kept)
 
     def memory(self) -> dict[str, Tensor]:
         """Return variances and threshold."""
-        return self.model.novelty_.state_dict()
+        return self.novelty.state_dict()
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
         """Restore variances and threshold."""
-        self.model.novelty_.load_state_dict(memory)
+        self.novelty.load_state_dict(memory)
 
 
 def squared_distances(one: Tensor, other: Tensor) -> Tensor:
-    """Compute squared Euclidean distances (n, c) between rows (n, a) and (c, a), at least zero."""
-    products = one @ other.T
-    return (one.square().sum(dim=1, keepdim=True) + other.square().sum(dim=1) - 2 * products).clamp_min(0)
+    """Compute squared Euclidean distances (n, c) between rows (n, a) and (c, a)."""
+    # Not by products of the rows, which lose all digits of a small distance.
+    return torch.cdist(one, other, compute_mode="donot_use_mm_for_euclid_dist").square()

@@ -22,7 +22,8 @@ class CONSE(ArrayStateClassifier):
     f(x) = 1/Z sum of p(k | x) s_k over the T most probable seen classes k (Eq. 3), where Z is the sum of their probabilities.
     The scores are the cosines between f(x) and the vectors of the candidates (Eq. 4).
 
-    Differs from the paper: p(k | x) is softmax regression on the features, solved with L-BFGS, instead of a trained network.
+    Differs from the paper: p(k | x) is softmax regression on standardised features, solved with L-BFGS, instead of a trained
+    network.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ class CONSE(ArrayStateClassifier):
     penalty : float, default=0.03
         Penalty on the weights of the softmax regression; see
         :func:`~sightunseen.methods.shared.logistic_regression.softmax_regression`.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="standard"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"
@@ -116,7 +117,7 @@ class CONSE(ArrayStateClassifier):
         classes: Any = None,
     ) -> Self:
         """Fit like :meth:`fit`, sharing the regression of each penalty; see :meth:`ZeroShotClassifier.fit_sharing`."""
-        X, y = self._begin_fit(X, y, classes)
+        X, y = self._begin_fit(X, y, classes, shared)
         key = f"{self.feature_scaling}, {self.penalty}"
         if key not in shared:
             targets = (y[:, None] == self.seen_classes_).astype(np.float32)  # (n, s)

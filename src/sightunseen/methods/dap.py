@@ -30,7 +30,7 @@ class DAP(ArrayStateClassifier):
     penalty : float, default=0.1
         Penalty on the weights of the logistic regressions; see
         :func:`~sightunseen.methods.shared.logistic_regression.logistic_regressions`.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="unit"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     seen_penalty : float, default=0.0

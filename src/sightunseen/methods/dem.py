@@ -15,6 +15,7 @@ from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SIZE
 from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.cvc.panels import paper_panels
 from sightunseen.methods.shared.networks import Perceptron, as_layers
 from sightunseen.methods.shared.objectives import ModelEpisodeObjective
@@ -28,8 +29,11 @@ class DEM(GradientTrainedClassifier):
     The network f has two layers with a ReLU between them and minimises the mean of ||x - f(s_y)||^2 with weight decay (Eq. 1).
     With ``similarity="distance"`` the scores are ||x||^2 - ||x - f(s)||^2, whose first term is equal for all classes.
 
-    Differs from the paper: no ReLU after the last layer, so that f can reach any feature; features are standardised and classes
-    are compared by the cosine, which is better on validation classes of CUB.
+    Differs from the paper: no ReLU after the last layer, so that f can reach any feature; features are standardised, which is
+    better on validation classes of CUB; classes are compared by the cosine, as in the authors' code for the proposed splits;
+    and an episode has as many images of each class, where the authors draw 100 of all images. The budget ``full`` has the
+    authors' width, learning rate and number of images, less weight decay, as suits standardised features, and 200,000 steps,
+    where they take up to 1,000,000.
 
     Parameters
     ----------
@@ -37,7 +41,7 @@ class DEM(GradientTrainedClassifier):
         Width of the hidden layer.
     similarity : {"cosine", "distance"}, default="cosine"
         How images and embedded classes are compared: by the cosine or by the squared Euclidean distance.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="standard"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"
@@ -84,6 +88,20 @@ class DEM(GradientTrainedClassifier):
     """
 
     search_space = {"weight_decay": (2e-4, 1e-3, 5e-3)}
+    presets = {
+        FULL: Preset(
+            {
+                "hidden": 1200,
+                "n_steps": 200_000,
+                "classes_per_episode": 50,
+                "images_per_class": 2,
+                "learning_rate": 1e-5,
+                "schedule": "constant",
+            },
+            search={"weight_decay": (2e-4, 1e-3)},
+        )
+    }
+    unit_variance = True
 
     def __init__(
         self,

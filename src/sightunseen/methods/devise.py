@@ -11,14 +11,16 @@ class DEVISE(RankingClassifier):
     The score is F(x, y) = x' W s_y. The loss of an image is the sum of max(0, margin + F(x_n, y) - F(x_n, y_n)) over the wrong
     classes (Eq. 1).
 
-    Differs from the paper: image features are fixed instead of fine-tuned, as in all later comparisons; the loss includes all
-    wrong classes instead of a sample, and is minimised by Adam on mini-batches.
+    Differs from the paper: image features are fixed instead of fine-tuned, and class vectors are those of the data instead of
+    word vectors, as in later comparisons; the loss includes all wrong classes instead of the first violating one, and is
+    minimised by Adam on mini-batches from W = 0 instead of plain stochastic gradient descent; the margin is 1 instead of 0.1,
+    which with Adam amounts to a tenth of the learning rate.
 
     Parameters
     ----------
     margin : float, default=1.0
         Margin by which the score of an image's own class must exceed all other scores.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="unit"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"

@@ -35,7 +35,8 @@ class DSRL(ArrayStateClassifier, AdaptableClassifier):
     propagation is linear, this propagates the scores of all classes. Its hyperparameters are ``steps``, ``neighbours`` and
     ``propagation``.
 
-    Differs from the paper: the objective has the terms that the paper names; its equations may differ in detail.
+    Differs from the paper: the objective has the terms that the paper names, and its equations may differ in detail; the map
+    goes from class vectors to codes, by ridge regression; codes are compared by centred cosines.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class DSRL(ArrayStateClassifier, AdaptableClassifier):
         Ridge penalty lambda, relative to the mean square of a centred attribute times the number of images.
     steps : int, default=5
         Number of passes over Z, W and U.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="none"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="none"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default=1.0

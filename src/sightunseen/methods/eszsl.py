@@ -30,7 +30,7 @@ class ESZSL(OnePassClassifier, BilinearClassifier):
         Gamma, relative to the mean square of a feature times the number of training images.
     semantic_penalty : float, default=0.3
         Lambda, relative to the mean square of an attribute times the number of seen classes.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="standard"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"

@@ -29,12 +29,13 @@ class GFZSL(OnePassClassifier, ArrayStateClassifier, AdaptableClassifier):
     estimates v = (n v' + k w) / (n + k) under an inverse gamma prior that counts as k images (``prior_images``) of variance w,
     the mean within-class variance over all features, so that no variance is zero. Ridge regression with the kernel s't or
     (1 + s't)^2 predicts m and log v of any class from its vector, shrunk towards the mean of the seen classes. With the large
-    default of ``variance_penalty``, as published, all classes have the same variances. The score is the log density divided by
+    default of ``variance_penalty`` all classes have the same variances. The score is the log density divided by
     the square root of the number of features. :meth:`adapt` runs EM for the mixture of unseen classes, starting from the
     predicted parameters; its hyperparameters are ``steps``, ``mean_images`` and ``variance_images``.
 
-    Differs from the paper: seen classes have predicted parameters by default, as unseen ones do, and EM has priors centred on
-    the predicted parameters, without which it drifts away from them.
+    Differs from the paper: seen classes have predicted parameters by default, as unseen ones do; whether variances differ
+    between classes is chosen on validation classes; penalties are relative to the kernel; EM has priors centred on the
+    predicted parameters, without which it drifts away from them.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class GFZSL(OnePassClassifier, ArrayStateClassifier, AdaptableClassifier):
         Number k of images that the prior of the variances counts as.
     seen : {"predicted", "estimated"}, default="predicted"
         Parameters of seen classes: predicted from their vectors or estimated from their images.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="none"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="none"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default=1.0
@@ -87,7 +88,11 @@ class GFZSL(OnePassClassifier, ArrayStateClassifier, AdaptableClassifier):
     True
     """
 
-    search_space = {"mean_penalty": (0.03, 0.1, 0.3, 1.0), "prior_images": (10.0, 40.0)}
+    search_space = {
+        "mean_penalty": (0.03, 0.1, 0.3, 1.0),
+        "variance_penalty": (1.0, 30.0, 1e6),
+        "prior_images": (10.0, 40.0),
+    }
     adaptation_space = {"mean_images": (1.0, 10.0, 100.0), "variance_images": (10.0, 1e6)}
     in_span, squares_by_class = False, True
     learned_arrays = {

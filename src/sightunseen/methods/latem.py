@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from sightunseen.core.checks import check_whole
 from sightunseen.core.limits import SIZE
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.shared.ranking import RankingClassifier, summed_ranking
 
 INITIAL_SCORE = 0.01
@@ -18,8 +19,9 @@ class LATEM(RankingClassifier):
     The score is F(x, y) = max_i x' W_i s_y over K matrices W_i. The loss of an image is the sum of max(0, margin + F(x_n, y) -
     F(x_n, y_n)) over the wrong classes.
 
-    Differs from the paper: K is chosen on validation classes, the first of the paper's two ways, and never pruned; the loss
-    includes all wrong classes instead of a sample, and is minimised by Adam on mini-batches.
+    Differs from the paper: K is 2 or 4 as chosen on validation classes, the first of the paper's two ways, and never
+    pruned; the loss includes all wrong classes instead of a sample, and is minimised by Adam on mini-batches instead of plain
+    stochastic gradient descent.
 
     Parameters
     ----------
@@ -27,7 +29,7 @@ class LATEM(RankingClassifier):
         Number K of matrices.
     margin : float, default=1.0
         Margin by which the score of an image's own class must exceed all other scores.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="unit"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"
@@ -72,6 +74,9 @@ class LATEM(RankingClassifier):
     """
 
     search_space = {"n_maps": (2, 4)}
+    presets = {
+        FULL: Preset({"n_steps": 20_000, "learning_rate": 1e-4}, search={"n_maps": (2, 4), "weight_decay": (0.0, 1e-2, 3e-2)})
+    }
     _is_bilinear = False  # the maximum over maps is not linear
 
     def __init__(

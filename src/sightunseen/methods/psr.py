@@ -6,12 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.shared.networks import Perceptron
 from sightunseen.methods.shared.objectives import ModelEpisodeObjective
+
+PAIRS = ("all", "hard")
 
 
 class PSR(GradientTrainedClassifier):
@@ -26,10 +29,11 @@ class PSR(GradientTrainedClassifier):
         relation * [cos(x, f(s_c)) - delta]+ for dissimilar pairs
         reconstruction * ||s - g(f(s))||^2 for its classes, with the decoder g
 
-    each a mean over images, pairs, classes and entries.
+    each a mean over images, pairs, classes and entries. With ``pairs="hard"``, the pairs of an image are the similar and the
+    dissimilar class of the episode that violate their relation most.
 
-    Differs from the paper: class similarities are centred on the mean vector, and the relation term is a mean over all pairs
-    instead of hard pairs.
+    Differs from the paper: class similarities are centred on the mean vector, features are standardised, hard pairs are those
+    of an episode, and whether all pairs or hard ones count is chosen on validation classes.
 
     Parameters
     ----------
@@ -39,9 +43,11 @@ class PSR(GradientTrainedClassifier):
         Smallest delta of similar classes.
     relation : float, default=1.0
         Weight of the relation term.
+    pairs : {"all", "hard"}, default="all"
+        Pairs of the relation term: all of an episode, or the most violated similar and dissimilar pair of each image.
     reconstruction : float, default=0.1
         Weight of the reconstruction term.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="standard"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"
@@ -87,13 +93,17 @@ class PSR(GradientTrainedClassifier):
     (18,)
     """
 
-    search_space = {"weight_decay": (2e-4, 1e-3, 5e-3)}
+    search_space = {"weight_decay": (2e-4, 1e-3), "relation": (0.1, 1.0), "pairs": PAIRS}
+    unit_variance = True
+    presets = {FULL: Preset({"hidden": 1024, "n_steps": 10_000})}
+    version = 2
 
     def __init__(
         self,
         hidden: int = 400,
         threshold: float = 0.3,
         relation: float = 1.0,
+        pairs: str = "all",
         reconstruction: float = 0.1,
         feature_scaling: str = "standard",
         semantic_norm: float | str | None = "sqrt",
@@ -110,6 +120,7 @@ class PSR(GradientTrainedClassifier):
         self.hidden = hidden
         self.threshold = threshold
         self.relation = relation
+        self.pairs = pairs
         self.reconstruction = reconstruction
         self.feature_scaling = feature_scaling
         self.semantic_norm = semantic_norm
@@ -129,6 +140,7 @@ class PSR(GradientTrainedClassifier):
         check_number("threshold", self.threshold)
         check_number("relation", self.relation, 0)
         check_number("reconstruction", self.reconstruction, 0)
+        check_choice("pairs", self.pairs, PAIRS)
         for name in ("hidden", "classes_per_episode", "images_per_class"):
             check_whole(name, getattr(self, name), 1, SIZE)
 
@@ -178,7 +190,11 @@ class RelationLoss(ModelEpisodeObjective):
         reconstruction = functional.mse_loss(decoder(mapped), vectors)
         wanted = self.similarities[episode["classes"]][:, episode["classes"]][labels]  # (M * N, M): delta
         found = functional.normalize(features, dim=1) @ functional.normalize(mapped, dim=1).T
-        violated = torch.where(wanted < self.model.threshold, found - wanted, wanted - found).relu()
+        similar = wanted >= self.model.threshold
         others = labels[:, None] != torch.arange(len(vectors), device=labels.device)
-        relation = (violated * others).mean()
+        violated = torch.where(similar, wanted - found, found - wanted).relu() * others
+        if self.model.pairs == "hard":
+            relation = (violated * similar).amax(dim=1).mean() + (violated * ~similar).amax(dim=1).mean()
+        else:
+            relation = violated.mean()
         return mapping + self.model.relation * relation + self.model.reconstruction * reconstruction

@@ -14,6 +14,7 @@ from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SIZE
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.base.gradient_adaptable import GradientAdaptableClassifier
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.cvc.losses import cross_entropy
 from sightunseen.methods.shared.networks import Perceptron
 from sightunseen.methods.shared.objectives import BatchObjective
@@ -30,13 +31,14 @@ class QFSL(GradientAdaptableClassifier):
     images. Its hyperparameters are ``bias_weight``, ``n_steps``, ``learning_rate``, ``batch_size`` and
     ``unlabelled_batch_size``.
 
-    Differs from the paper: image features are fixed and only f is trained, whereas the authors fine-tune the whole network.
+    Differs from the paper: image features are fixed and only f, with a hidden layer, is trained by Adam, whereas the authors
+    fine-tune the whole network, so that their numbers are not comparable; :meth:`fit` trains on seen classes alone first.
 
     Parameters
     ----------
     hidden : int, default=512
         Width of the hidden layer; 0 stands for a linear map.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="unit"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default=10.0
@@ -84,6 +86,7 @@ class QFSL(GradientAdaptableClassifier):
 
     search_space = {"weight_decay": (1e-5, 1e-4, 1e-3)}
     adaptation_space = {"bias_weight": (0.3, 0.6, 1.0)}
+    presets = {FULL: Preset({"hidden": 1024, "n_steps": 10_000}, adaptation={"n_steps": 2_000})}
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.shared.networks import Perceptron
 from sightunseen.methods.shared.objectives import ModelEpisodeObjective
 
@@ -25,15 +26,16 @@ class RelationNetwork(GradientTrainedClassifier):
     the mean of (r - 1)^2 over matching and r^2 over non-matching pairs of an episode (Eq. 3). Scores are g without the sigmoid,
     which has the same order and does not saturate.
 
-    Differs from the paper: the last ReLU of f is leaky, because a class with zeros in all features could not be learned, and
-    the bias of g starts at the log odds of a matching pair, without which training failed. The authors train 200,000 episodes
-    with 1200 units and learning rate 1e-5.
+    Differs from the paper: features are standardised; the last ReLU of f is leaky, because a class with zeros in all features
+    could not be learned; the bias of g starts at the log odds of a matching pair, without which training failed; weight decay
+    applies to g, too; and an episode has as many images of each class, where the authors draw 32 of all images. The budget
+    ``full`` has the authors' 200,000 episodes of 32 images, 1200 units, learning rate and schedule.
 
     Parameters
     ----------
     hidden : int, default=256
         Width of the hidden layers.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="standard"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"
@@ -80,6 +82,19 @@ class RelationNetwork(GradientTrainedClassifier):
     """
 
     search_space = {"weight_decay": (0.0, 1e-5, 1e-4)}
+    presets = {
+        FULL: Preset(
+            {
+                "hidden": 1200,
+                "n_steps": 200_000,
+                "images_per_class": 1,
+                "schedule": "halve every 30000",
+                "weight_decay": 1e-5,
+            },
+            search={"learning_rate": (1e-5, 3e-5)},  # the authors', and a larger one for standardised features
+        )
+    }
+    unit_variance = True
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ class SAE(OnePassClassifier, ArrayStateClassifier):
         Lambda, relative to the mean square of an attribute divided by that of a feature.
     space : {"feature", "semantic"}, default="feature"
         Space of the comparison: ``"semantic"`` is the paper's F to S, ``"feature"`` its S to F.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="standard"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="standard"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"

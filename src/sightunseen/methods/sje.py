@@ -11,13 +11,14 @@ class SJE(RankingClassifier):
     The score is F(x, y) = x' W s_y. The loss of an image is the maximum of max(0, margin + F(x_n, y) - F(x_n, y_n)) over the
     wrong classes, so that only the most violating class counts.
 
-    Differs from the paper: the loss is minimised by Adam on mini-batches.
+    Differs from the paper: the loss is minimised by Adam on mini-batches from W = 0 instead of plain stochastic gradient
+    descent, and there is one class embedding; the paper also combines several.
 
     Parameters
     ----------
     margin : float, default=1.0
         Margin by which the score of an image's own class must exceed all other scores.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="unit"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"

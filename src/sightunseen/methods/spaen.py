@@ -5,10 +5,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.checks import check_below_one, check_number, check_whole
 from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
-from sightunseen.methods.generative.synthesis import frozen, gradient_penalty
+from sightunseen.methods.base.presets import FULL, Preset
+from sightunseen.methods.generative.critics import frozen, gradient_penalty
 from sightunseen.methods.shared.networks import Perceptron
 from sightunseen.methods.shared.objectives import TurnObjective
 from sightunseen.methods.shared.ranking import summed_ranking
@@ -19,15 +20,25 @@ class AdversarialEmbedding(TurnObjective):
 
     model: "SPAEN"
 
-    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute the loss of the networks that are updated in this step."""
+    def critic_step(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute the loss of the critic."""
         features = self.features[batch["rows"]]
-        updates_critic = self.updates_critic(batch)
-        with torch.set_grad_enabled(not updates_critic):
-            embedded, mapped = self.model.embedder_(features), self.model.reconstructive_(features)  # (n, a)
-        if updates_critic:
-            return self.critic_loss(embedded, mapped, self.shares(batch))
+        with torch.no_grad():
+            embedded, mapped = self.embedded(features, batch), self.model.reconstructive_(features)  # (n, a)
+        return self.critic_loss(embedded, mapped, self.shares(batch))
+
+    def opponent_step(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute the loss of the embedders and the decoder."""
+        features = self.features[batch["rows"]]
+        embedded, mapped = self.embedded(features, batch), self.model.reconstructive_(features)  # (n, a)
         return self.embedding_loss(embedded, self.targets[batch["rows"]]) + self.reconstruction_loss(features, mapped)
+
+    def embedded(self, features: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
+        """Embed features (n, d) by E, with dropout: (n, a)."""
+        embedder = self.model.embedder_
+        factors = embedder.dropout_factors(self.model.dropout, self.seed, batch["step"], len(features))
+        found: Tensor = embedder(features, factors)
+        return found
 
     def embedding_loss(self, embedded: Tensor, targets: Tensor) -> Tensor:
         """Compute the loss of E: the ranking loss, minus the critic's value of the embeddings."""
@@ -62,9 +73,11 @@ class SPAEN(GradientTrainedClassifier):
     As in the authors' code, D has a Wasserstein loss with gradient penalty, and the norm of F's embeddings is kept near that of
     class vectors.
 
-    Differs from the paper: features are reconstructed instead of pixels; the authors' dropout and their sigmoid on the critic,
-    whose gradient vanishes, are left out. The authors train 2 x 200,000 steps with 1024 units, learning rate 1e-4, dropout 0.5
-    and 5 critic steps.
+    Differs from the paper: features are reconstructed instead of pixels; F and G are trained together with E instead of before
+    it; the ranking loss includes all wrong classes; weights of the loss terms and the learning rate's schedule are other ones;
+    and the authors' sigmoid on the critic, whose gradient vanishes, is left out. The budget ``full`` has the authors' width,
+    batch size, learning rate, dropout and critic steps, and as many steps as their two stages, 2 x 200,000, those of the critic
+    included.
 
     Parameters
     ----------
@@ -78,6 +91,8 @@ class SPAEN(GradientTrainedClassifier):
         Number of steps of the critic between two steps of its opponent.
     gradient_penalty : float, default=10.0
         Weight of the critic's gradient penalty.
+    dropout : float, default=0.0
+        Probability with which an input of E's layers is dropped in training.
     n_steps : int, default=900
         Number of gradient steps, those of the critic included.
     batch_size : int, default=64
@@ -90,7 +105,7 @@ class SPAEN(GradientTrainedClassifier):
         L2 penalty of Adam, added to the gradient.
     momentum : float, default=0.5
         Adam's beta 1; adversarial training needs a lower value than the usual 0.9.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="unit"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default=3.0
@@ -127,6 +142,19 @@ class SPAEN(GradientTrainedClassifier):
     """
 
     search_space = {"adversarial_weight": (0.1, 1.0, 3.0)}
+    presets = {
+        FULL: Preset(
+            {
+                "hidden": 1024,
+                "critic_steps": 5,
+                "dropout": 0.5,
+                "n_steps": 400_000,
+                "batch_size": 128,
+                "learning_rate": 1e-4,
+            },
+            search={"adversarial_weight": (0.1, 1.0)},
+        )
+    }
 
     def __init__(
         self,
@@ -135,6 +163,7 @@ class SPAEN(GradientTrainedClassifier):
         adversarial_weight: float = 1.0,
         critic_steps: int = 1,
         gradient_penalty: float = 10.0,
+        dropout: float = 0.0,
         n_steps: int = 900,
         batch_size: int = 64,
         learning_rate: float = 3e-3,
@@ -152,6 +181,7 @@ class SPAEN(GradientTrainedClassifier):
         self.adversarial_weight = adversarial_weight
         self.critic_steps = critic_steps
         self.gradient_penalty = gradient_penalty
+        self.dropout = dropout
         self.n_steps = n_steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -171,6 +201,7 @@ class SPAEN(GradientTrainedClassifier):
             check_whole(name, getattr(self, name), 1, SIZE)
         for name in ("margin", "adversarial_weight", "gradient_penalty"):
             check_number(name, getattr(self, name), 0)
+        check_below_one("dropout", self.dropout)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         features, attributes = int(self.n_features_in_), self.table_.vectors.shape[1]

@@ -15,6 +15,7 @@ from sightunseen.core.checks import check_number, check_positive, check_whole
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
 from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.base.sizes import mean_between
 from sightunseen.methods.shared.objectives import ModelEpisodeObjective
 
@@ -27,12 +28,13 @@ class SSE(GradientTrainedClassifier):
     The mixture of a class with vector a is z = argmin 1/2 ||a - sum_s z_s a_s||^2 + gamma / 2 ||z||^2 over the simplex, for
     seen and unseen classes. The similarity of an image to the seen class s is w' min(x, v_s) (SSE-INT) with shared weights w >=
     0. The score of a class is sum_s z_s w' min(x, v_s). The loss of an episode is the hinge loss max_c(margin_yc + score_c) -
-    score_y of its images among all seen classes, plus ``alignment`` times that of the mean embedding of each class. The margin
-    is the squared distance between two class vectors, relative to its mean.
+    score_y of its images among all seen classes, plus ``alignment`` times that of the mean embedding of each class, plus the
+    penalties ``weight_penalty`` / 2 times the mean of w^2 and ``prototype_penalty`` / 2 times the mean of v^2. The margin is
+    the squared distance between two class vectors, relative to its mean.
 
-    Differs from the paper: w and v are updated jointly by Adam instead of in turn, and the paper's two regularisers are off.
-    There is one mapping: since max(0, x - v) = x - min(x, v) and a mixture sums to one, SSE-ReLU with -w ranks classes as
-    SSE-INT with w.
+    Differs from the paper: w and v are updated jointly by Adam on episodes instead of in turn, prototypes start at class means,
+    and penalties are relative to the scale of the features. There is one mapping: since max(0, x - v) = x - min(x, v) and a
+    mixture sums to one, SSE-ReLU with -w ranks classes as SSE-INT with w.
 
     Parameters
     ----------
@@ -40,6 +42,10 @@ class SSE(GradientTrainedClassifier):
         Gamma, relative to the mean squared norm of the seen classes' vectors.
     alignment : float, default=1.0
         Weight of the loss of the mean embeddings.
+    weight_penalty : float, default=0.0
+        Penalty on the weights w, which are 1 before training.
+    prototype_penalty : float, default=0.0
+        Penalty on the prototypes v, relative to the mean square of the features.
     initial_scale : float, default=10.0
         Scale of the scores before training.
     n_steps : int, default=200
@@ -54,7 +60,7 @@ class SSE(GradientTrainedClassifier):
         Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
     weight_decay : float, default=0.0
         L2 penalty of Adam, added to the gradient.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="unit"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default=1.0
@@ -90,12 +96,15 @@ class SSE(GradientTrainedClassifier):
     (18,)
     """
 
-    search_space = {"mixture_penalty": (1.0, 3.0, 6.0)}
+    search_space = {"mixture_penalty": (1.0, 3.0, 6.0), "weight_penalty": (0.0, 0.1), "prototype_penalty": (0.0, 0.3)}
+    presets = {FULL: Preset({"n_steps": 5_000})}
 
     def __init__(
         self,
         mixture_penalty: float = 3.0,
         alignment: float = 1.0,
+        weight_penalty: float = 0.0,
+        prototype_penalty: float = 0.0,
         initial_scale: float = 10.0,
         n_steps: int = 200,
         classes_per_episode: int = 32,
@@ -111,6 +120,8 @@ class SSE(GradientTrainedClassifier):
     ) -> None:
         self.mixture_penalty = mixture_penalty
         self.alignment = alignment
+        self.weight_penalty = weight_penalty
+        self.prototype_penalty = prototype_penalty
         self.initial_scale = initial_scale
         self.n_steps = n_steps
         self.classes_per_episode = classes_per_episode
@@ -131,7 +142,8 @@ class SSE(GradientTrainedClassifier):
         check_whole("images_per_class", self.images_per_class, 1, SIZE)
         for name in ("mixture_penalty", "initial_scale"):
             check_positive(name, getattr(self, name))
-        check_number("alignment", self.alignment, 0)
+        for name in ("alignment", "weight_penalty", "prototype_penalty"):
+            check_number(name, getattr(self, name), 0)
 
     def mixtures_of(self, labels: Labels) -> NDArray[np.float64]:
         """Return the mixtures of classes.
@@ -237,19 +249,21 @@ class IntersectionEmbedding(nn.Module):
 
 
 class MixtureAlignment(ModelEpisodeObjective):
-    """Hinge losses of the images of an episode and of the mean embeddings of its classes, among all seen classes."""
+    """Hinge losses of an episode's images and of its classes' mean embeddings, among all seen classes, plus the penalties."""
 
     model: SSE
     mixtures: Tensor  # (s, s)
     margins: Tensor  # (s, s)
 
     def loss(self, episode: Mapping[str, Tensor]) -> Tensor:
-        """Compute the mean hinge loss over images, plus the weighted mean over classes."""
-        (embedding,), classes = self.networks, episode["classes"]  # (M,)
+        """Compute the mean hinge loss over images, plus the weighted mean over classes, plus the penalties."""
+        embedding, classes = self.model.embedding_, episode["classes"]  # (M,)
         scores = embedding(self.features[episode["rows"]]) @ self.mixtures.T  # (M N, s)
         of_images = self._hinge(scores, classes[episode["labels"]])
         of_classes = self._hinge(scores.reshape(len(classes), self.images_per_class, -1).mean(dim=1), classes)
-        return of_images + self.model.alignment * of_classes
+        weights, prototypes = embedding.weights.square().mean(), embedding.prototypes.square().mean()
+        penalties = self.model.weight_penalty * weights + self.model.prototype_penalty * prototypes
+        return of_images + self.model.alignment * of_classes + penalties / 2
 
     def _hinge(self, scores: Tensor, targets: Tensor) -> Tensor:
         own = scores.gather(1, targets.unsqueeze(1)).squeeze(1)

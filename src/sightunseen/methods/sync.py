@@ -34,7 +34,7 @@ class SYNC(ArrayStateClassifier):
     training images plus lambda / 2 sum_c ||w_c||^2.
 
     Differs from the paper: solved with L-BFGS, for which the maximum in the Crammer-Singer and structured losses is smoothed;
-    ``penalty`` and ``width`` are relative to the scale of the data.
+    vectors of phantom classes are not learned; ``penalty`` and ``width`` are relative to the scale of the data.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class SYNC(ArrayStateClassifier):
         Lambda, relative to the mean square of a feature.
     width : float, default=1.5
         Sigma^2, relative to the mean squared distance between two seen classes' vectors.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="unit"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default=1.0
@@ -131,7 +131,7 @@ class SYNC(ArrayStateClassifier):
         classes: Any = None,
     ) -> Self:
         """Fit like :meth:`fit`, sharing classifiers between widths; see :meth:`ZeroShotClassifier.fit_sharing`."""
-        X, y = self._begin_fit(X, y, classes)
+        X, y = self._begin_fit(X, y, classes, shared)
         vectors = self._vectors_of(self.seen_classes_)
         distances = cdist(vectors, vectors, "sqeuclidean")  # (s, s)
         mean = mean_between(distances)

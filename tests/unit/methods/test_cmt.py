@@ -1,4 +1,4 @@
-"""CMT: loss, Gaussians of the seen classes, and the decision between seen and unseen, compared with explicit loops."""
+"""CMT and CMT*: losses, Gaussians of the seen classes, and the decision between seen and unseen, against explicit loops."""
 
 import math
 from typing import Any
@@ -11,7 +11,9 @@ from scipy.stats import multivariate_normal
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
 from sightunseen.data.synthetic_features import World, make_world
-from sightunseen.methods.cmt import CMT, Novelty, Transfer
+from sightunseen.methods.base.serialisation import as_files
+from sightunseen.methods.catalogue import CARDS
+from sightunseen.methods.cmt import CMT, Novelty, Transfer, TransferWithNovelty
 from sightunseen.methods.shared.networks import Perceptron
 
 
@@ -22,7 +24,7 @@ def world() -> ZeroShotDataset:
 
 @pytest.fixture(scope="module")
 def fitted(world: ZeroShotDataset) -> CMT:
-    model = CMT(hidden=16, kept=0.5, n_steps=100, learning_rate=1e-2, feature_scaling="none", device="cpu")
+    model = CMT(novelty=True, hidden=16, kept=0.5, n_steps=100, learning_rate=1e-2, feature_scaling="none", device="cpu")
     return model.fit(world.train.X, world.train.y, world.classes)
 
 
@@ -30,17 +32,60 @@ def test_loss_is_sum_of_mapping_and_classification_loss(stub_model: Any) -> None
     rng = torch.Generator().manual_seed(0)
     mapping, softmax = Perceptron((5, 6, 4), rng, "tanh").double(), Perceptron((5, 7), rng).double()
     vectors, features = (torch.randn(size, generator=rng, dtype=torch.float64) for size in ((7, 4), (40, 5)))
-    model = stub_model({"mapping": mapping, "softmax": softmax}, vectors, images_per_episode=9)
-    objective = Transfer(model, features, torch.arange(40) % 7)
+    networks = {"mapping": mapping, "softmax": softmax, "novelty": Novelty(7)}
+    model = stub_model(networks, vectors, images_per_episode=9)
+    objective = TransferWithNovelty(model, features, torch.arange(40) % 7)
     (rows,) = objective.draw(3, 1)["rows"].tolist()
     squares, losses = [], []
     for row in rows:
         mapped, scores = mapping(features[row]).tolist(), softmax(features[row]).tolist()
         squares += [(s - m) ** 2 for s, m in zip(vectors[row % 7].tolist(), mapped, strict=True)]
         losses.append(math.log(sum(math.exp(score) for score in scores)) - scores[row % 7])
-    expected = sum(squares) / len(squares) + sum(losses) / len(losses)
+    expected = sum(squares) / len(squares)
     assert len(rows) == 9
-    assert objective.loss({"rows": torch.tensor(rows)}).item() == pytest.approx(expected, rel=1e-12)
+    batch = {"rows": torch.tensor(rows)}
+    assert Transfer(model, features, torch.arange(40) % 7).loss(batch).item() == pytest.approx(expected, rel=1e-12)
+    assert objective.loss(batch).item() == pytest.approx(expected + sum(losses) / len(losses), rel=1e-12)
+
+
+def test_without_novelty_detection_the_nearest_vector_decides_among_all_classes(world: ZeroShotDataset) -> None:
+    model = CMT(hidden=16, n_steps=100, learning_rate=1e-2, feature_scaling="none", device="cpu")
+    model.fit(world.train.X, world.train.y, world.classes)
+    assert list(model.networks_) == ["mapping"]
+    X, labels = np.concatenate([world.test_seen.X, world.test_unseen.X]), model.classes_[::-2]
+    with torch.no_grad():
+        mapped = model.networks_["mapping"](torch.from_numpy(X)).numpy()
+    scores = -((mapped[:, None] - model._vectors_of(labels)) ** 2).mean(axis=2)
+    np.testing.assert_allclose(model.decision_function(X, labels), scores, rtol=1e-4, atol=1e-5)
+    predicted = model.predict(X, labels)
+    np.testing.assert_array_equal(predicted, labels[scores.argmax(axis=1)])
+    assert 0 < np.isin(predicted, model.seen_classes_).mean() < 1
+
+
+def test_mapping_does_not_depend_on_novelty_detection(fitted: CMT, world: ZeroShotDataset) -> None:
+    plain = CMT(**{**fitted.get_params(), "novelty": False}).fit(world.train.X, world.train.y, world.classes)
+    one, other = plain.networks_["mapping"].state_dict(), fitted.networks_["mapping"].state_dict()
+    for name, values in one.items():
+        torch.testing.assert_close(values, other[name])
+    X = world.test_unseen.X
+    np.testing.assert_array_equal(plain.predict(X, "unseen"), fitted.predict(X, "unseen"))
+
+
+def test_catalogue_names_both_variants() -> None:
+    assert [(name, dict(card.settings)) for name, card in CARDS.items() if card.estimator == "CMT"] == [
+        ("CMT", {}),
+        ("CMT*", {"novelty": True}),
+    ]
+
+
+def test_folder_without_the_hyperparameter_is_read_as_a_model_with_novelty_detection(
+    fitted: CMT, world: ZeroShotDataset
+) -> None:
+    files = as_files(fitted, None)
+    files.content["settings"] = {name: value for name, value in files.content["settings"].items() if name != "novelty"}
+    loaded = CMT.from_files(files)
+    assert loaded.novelty
+    np.testing.assert_array_equal(loaded.decision_function(world.test_unseen.X), fitted.decision_function(world.test_unseen.X))
 
 
 def test_novelty_is_largest_density_of_isotropic_gaussians() -> None:
@@ -92,7 +137,9 @@ def test_gaussians_match_trained_mapping_and_are_saved(fitted: CMT, world: ZeroS
     )
 
 
-@pytest.mark.parametrize(("name", "value"), [("kept", 1.2), ("kept", -0.1), ("hidden", 0), ("images_per_episode", 0)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("kept", 1.2), ("kept", -0.1), ("hidden", 0), ("images_per_episode", 0), ("novelty", "yes")]
+)
 def test_invalid_hyperparameter_is_named(name: str, value: object) -> None:
     with pytest.raises(SettingsError, match=name):
         CMT(**{name: value}).fit(np.eye(3), [0, 1, 2])

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.errors import SettingsError
 from sightunseen.methods.cnzsl import CNZSL, SMALLEST_VARIANCE, PrototypeNetwork, PrototypeTraining, class_normalised
 
 
@@ -15,14 +16,14 @@ def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def literal_normalisation(values: list[list[float]], n_seen: int) -> list[list[float]]:
+def literal_normalisation(values: list[list[float]], n_seen: int, power: float = 0.5) -> list[list[float]]:
     found = [[0.0] * len(values[0]) for _ in values]
     for column in range(len(values[0])):
         seen = [values[k][column] for k in range(n_seen)]
         mean = sum(seen) / n_seen
-        deviation = math.sqrt(sum((value - mean) ** 2 for value in seen) / n_seen + SMALLEST_VARIANCE)
+        divisor = (sum((value - mean) ** 2 for value in seen) / n_seen + SMALLEST_VARIANCE) ** power
         for k in range(len(values)):
-            found[k][column] = (values[k][column] - mean) / deviation
+            found[k][column] = (values[k][column] - mean) / divisor
     return found
 
 
@@ -31,6 +32,8 @@ def test_class_normalisation_uses_statistics_of_seen_classes(n_seen: int) -> Non
     values = 3 * torch.randn(7, 4, generator=rng(), dtype=torch.float64) + 2
     found = class_normalised(values, n_seen)
     np.testing.assert_allclose(found.numpy(), literal_normalisation(values.tolist(), n_seen), rtol=1e-10)
+    by_variance = class_normalised(values, n_seen, "variance")
+    np.testing.assert_allclose(by_variance.numpy(), literal_normalisation(values.tolist(), n_seen, 1.0), rtol=1e-10)
 
 
 @torch.no_grad()
@@ -86,3 +89,20 @@ def test_score_does_not_depend_on_other_candidates(small_world: ZeroShotDataset)
     X, one = small_world.test_unseen.X, small_world.unseen[1]
     among_all = model.decision_function(X, "all")[:, list(model.classes_).index(one)]
     np.testing.assert_allclose(model.decision_function(X, [one])[:, 0], among_all, rtol=1e-4, atol=1e-4)
+
+
+def test_divisor_is_used_in_training_and_prediction(small_world: ZeroShotDataset) -> None:
+    images = small_world.train.X, small_world.train.y, small_world.classes
+    scores = []
+    for divisor in ("deviation", "variance"):
+        model = CNZSL(hidden=16, divisor=divisor, n_steps=5, device="cpu").fit(*images)
+        network = model.networks_["prototypes"]
+        assert isinstance(network, PrototypeNetwork)
+        assert network.divisor == divisor
+        scores.append(model.decision_function(small_world.test_unseen.X))
+    assert not np.allclose(*scores)
+
+
+def test_unknown_divisor_is_named(small_world: ZeroShotDataset) -> None:
+    with pytest.raises(SettingsError, match="divisor"):
+        CNZSL(divisor="range").fit(small_world.train.X, small_world.train.y, small_world.classes)

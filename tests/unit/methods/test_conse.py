@@ -69,4 +69,4 @@ def test_fit_sharing_equals_fit(small_world: ZeroShotDataset) -> None:
     for chosen in ({}, {"n_combined": 2}, {"penalty": 0.3}, {"feature_scaling": "unit"}, {"semantic_norm": None}):
         together, alone = CONSE(**chosen).fit_sharing(shared, X, y, classes), CONSE(**chosen).fit(X, y, classes)
         np.testing.assert_array_equal(together.decision_function(X), alone.decision_function(X))
-    assert len(shared) == 3
+    assert len(shared) == 4  # the scalings, and a regression for each scaling and penalty

@@ -78,4 +78,4 @@ def test_fit_sharing_equals_fit(small_world: ZeroShotDataset) -> None:
     ):
         together = ESZSL(**chosen).fit_sharing(shared, X, y, classes)
         np.testing.assert_array_equal(together.map_, ESZSL(**chosen).fit(X, y, classes).map_)
-    assert len(shared) == 5  # the moments, and a solution for each
+    assert len(shared) == 6  # the moments, the scatters, and a solution for each

@@ -26,11 +26,12 @@ def mean(numbers: list[float]) -> float:
     return sum(numbers) / len(numbers)
 
 
-def test_loss_is_sum_of_mapping_relation_and_reconstruction(stub_model: Any) -> None:
+@pytest.mark.parametrize("pairs", ["all", "hard"])
+def test_loss_is_sum_of_mapping_relation_and_reconstruction(pairs: str, stub_model: Any) -> None:
     rng = torch.Generator().manual_seed(0)
     encoder, decoder = Perceptron((4, 6, 5), rng).double(), Perceptron((5, 6, 4), rng).double()
     vectors, features = (torch.randn(size, generator=rng, dtype=torch.float64) for size in ((7, 4), (40, 5)))
-    hyperparameters = {"threshold": 0.1, "relation": 0.7, "reconstruction": 0.3}
+    hyperparameters = {"threshold": 0.1, "relation": 0.7, "reconstruction": 0.3, "pairs": pairs}
     networks = {"encoder": encoder, "decoder": decoder}
     model = stub_model(networks, vectors, classes_per_episode=5, images_per_class=2, **hyperparameters)
     objective = RelationLoss(model, features, torch.arange(40) % 7)
@@ -39,10 +40,11 @@ def test_loss_is_sum_of_mapping_relation_and_reconstruction(stub_model: Any) -> 
     episode = {name: array[0] for name, array in objective.draw(0, 1).items()}
     indices = episode["classes"].tolist()
     mapped = [encoder(vectors[index]).tolist() for index in indices]
-    kinds, mapping, relation = set(), [], []
+    kinds, mapping, relation, hardest = set(), [], [], []
     for row, label in zip(episode["rows"].tolist(), episode["labels"].tolist(), strict=True):
         x = features[row].tolist()
         mapping.append(mean_square(x, mapped[label]))
+        worst = {"identical": 0.0, "similar": 0.0, "dissimilar": 0.0}
         for column, index in enumerate(indices):
             semantic = semantics[indices[label]][index]
             visual = cosine(x, mapped[column])
@@ -53,13 +55,15 @@ def test_loss_is_sum_of_mapping_relation_and_reconstruction(stub_model: Any) -> 
             else:
                 kind, violation = "dissimilar", max(0.0, visual - semantic)
             relation.append(violation)
+            worst[kind] = max(worst[kind], violation)
             kinds.add((kind, violation > 0))
+        hardest.append(worst["similar"] + worst["dissimilar"])
     assert len(kinds) == 5  # similar and dissimilar classes, each satisfied and violated, and identical ones
     reconstruction = [
         mean_square(decoder(torch.tensor(m, dtype=torch.float64)).tolist(), vectors[index].tolist())
         for m, index in zip(mapped, indices, strict=True)
     ]
-    expected = mean(mapping) + 0.7 * mean(relation) + 0.3 * mean(reconstruction)
+    expected = mean(mapping) + 0.7 * mean(relation if pairs == "all" else hardest) + 0.3 * mean(reconstruction)
     assert objective.loss(episode).item() == pytest.approx(expected, rel=1e-12)
 
 
@@ -74,7 +78,7 @@ def test_scores_are_cosines_in_feature_space() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("threshold", "high"), ("relation", -1.0), ("reconstruction", None), ("hidden", 0)]
+    ("name", "value"), [("threshold", "high"), ("relation", -1.0), ("reconstruction", None), ("hidden", 0), ("pairs", "easy")]
 )
 def test_invalid_hyperparameter_is_named(name: str, value: object) -> None:
     with pytest.raises(SettingsError, match=name):

@@ -79,7 +79,7 @@ def test_critic_and_embedders_are_updated_in_turn() -> None:
     for k in range(3):
         for network in method.networks_.values():
             network.zero_grad(set_to_none=True)
-        training.loss({name: array[k] for name, array in batches.items()}).backward()
+        training.loss_in_turn({name: array[k] for name, array in batches.items()}, k % training.turns).backward()
         updated.append({name for name, net in method.networks_.items() if any(p.grad is not None for p in net.parameters())})
     assert updated == [{"critic"}, {"critic"}, {"embedder", "reconstructive", "decoder"}]
 
@@ -99,3 +99,21 @@ def test_adversarial_term_brings_embeddings_closer() -> None:
             embedded, mapped = method.embedder_(features), method.reconstructive_(features)
         distances.append((embedded.mean(dim=0) - mapped.mean(dim=0)).norm().item())
     assert distances[1] < 0.5 * distances[0]
+
+
+def test_dropout_zeroes_inputs_of_embedder_layers_in_training_only() -> None:
+    method, training = small_training(dropout=0.5)
+    batches = training.draw(0, 2)
+    batch = {name: array[0] for name, array in batches.items()}
+    features = training.features[batch["rows"]]
+    factors = method.embedder_.dropout_factors(0.5, training.seed, batch["step"], len(features))
+    for row, (x, found) in enumerate(zip(features.numpy(), training.embedded(features, batch).detach().numpy(), strict=True)):
+        values = x
+        for layer, factor in zip(method.embedder_.layers, factors, strict=True):
+            values = layer.weight.detach().numpy() @ (values * factor[row].numpy()) + layer.bias.detach().numpy()
+            values = np.where(values > 0, values, 0.2 * values)
+        np.testing.assert_allclose(found, values, rtol=1e-6)
+    following = training.embedded(features, {name: array[1] for name, array in batches.items()})
+    assert not torch.allclose(following, training.embedded(features, batch))  # other inputs are dropped in the next step
+    plain = np.stack([by_hand(method.embedder_, x) for x in features.numpy()])
+    np.testing.assert_allclose(method.embedder_(features).detach().numpy(), plain, rtol=1e-6)

@@ -96,10 +96,11 @@ def test_sse_relu_with_negative_weights_ranks_as_sse_int() -> None:
     np.testing.assert_allclose(np.ptp(intersection - rectified), 0, atol=1e-12)
 
 
-def test_loss_is_hinge_of_images_plus_hinge_of_class_means(stub_model: Any) -> None:
+def test_loss_is_hinge_of_images_plus_hinge_of_class_means_plus_penalties(stub_model: Any) -> None:
     embedding, X, targets = some_embedding(), RNG.normal(size=(20, 7)), np.repeat(np.arange(5), 4)
     mixtures, margins = RNG.dirichlet(np.ones(5), size=5), RNG.uniform(0.5, 2, (5, 5)) * (1 - np.eye(5))
     hyperparameters = {"classes_per_episode": 3, "images_per_class": 2, "alignment": 0.7}
+    hyperparameters |= {"weight_penalty": 0.4, "prototype_penalty": 1.3, "embedding_": embedding}
     model = stub_model({"embedding": embedding}, torch.zeros(5, 3), **hyperparameters)
     objective = MixtureAlignment(model, torch.as_tensor(X), torch.as_tensor(targets))
     objective.mixtures, objective.margins = torch.as_tensor(mixtures), torch.as_tensor(margins)
@@ -115,7 +116,10 @@ def test_loss_is_hinge_of_images_plus_hinge_of_class_means(stub_model: Any) -> N
     similarity = embedding(torch.as_tensor(X)).detach().numpy()
     of_images = np.mean([hinge(similarity[row], y) for y, group in zip(classes, rows, strict=True) for row in group])
     of_classes = np.mean([hinge(similarity[group].mean(axis=0), y) for y, group in zip(classes, rows, strict=True)])
-    assert objective.loss(episode).item() == pytest.approx(of_images + 0.7 * of_classes, rel=1e-10)
+    w, v = embedding.weights.tolist(), embedding.prototypes.flatten().tolist()
+    penalties = 0.4 / 2 * sum(x**2 for x in w) / len(w) + 1.3 / 2 * sum(x**2 for x in v) / len(v)
+    assert penalties > 0.1
+    assert objective.loss(episode).item() == pytest.approx(of_images + 0.7 * of_classes + penalties, rel=1e-10)
     parameters = [embedding.prototypes, embedding.weights]
     assert torch.autograd.gradcheck(lambda *_: objective.loss(episode), parameters, eps=1e-7, atol=1e-5)
 
@@ -137,7 +141,15 @@ def test_training_lowers_the_loss(world: ZeroShotDataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("mixture_penalty", 0), ("alignment", -1.0), ("initial_scale", 0), ("images_per_class", 0)]
+    ("name", "value"),
+    [
+        ("mixture_penalty", 0),
+        ("alignment", -1.0),
+        ("weight_penalty", -0.1),
+        ("prototype_penalty", "large"),
+        ("initial_scale", 0),
+        ("images_per_class", 0),
+    ],
 )
 def test_invalid_hyperparameter_is_named(name: str, value: object, world: ZeroShotDataset) -> None:
     with pytest.raises(SettingsError, match=name):

@@ -138,4 +138,4 @@ def test_fit_sharing_equals_fit(world: ZeroShotDataset) -> None:
     ):
         together = SYNC(**chosen).fit_sharing(shared, X, y, classes)
         np.testing.assert_array_equal(together.phantom_classifiers_, SYNC(**chosen).fit(X, y, classes).phantom_classifiers_)
-    assert len(shared) == 5
+    assert len(shared) == 6

@@ -11,12 +11,16 @@ from torch.nn import functional
 
 from sightunseen.core.checks import check_choice
 from sightunseen.core.linear import Layer
+from sightunseen.core.randomness import derive_seed
+from sightunseen.training.episodes import draw_uniform
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "linear": lambda values: values,
     "relu": torch.relu,
     "leaky relu": lambda values: functional.leaky_relu(values, 0.2),
     "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "unit": lambda values: functional.normalize(values, dim=-1),
 }
 
 
@@ -51,12 +55,38 @@ class Perceptron(nn.Module):
             nn.init.zeros_(layer.bias)
         self.layers = cast("Sequence[nn.Linear]", nn.ModuleList(layers))
 
-    def forward(self, values: Tensor) -> Tensor:
-        """Map (..., first size) to (..., last size)."""
+    def forward(self, values: Tensor, factors: Sequence[Tensor] = ()) -> Tensor:
+        """Map (..., first size) to (..., last size); the input of each layer is multiplied by its factors, if there are any."""
         *hidden, last = self.layers
+        multiply = iter(factors)
         for layer in hidden:
-            values = ACTIVATIONS[self.activation](layer(values))
-        return ACTIVATIONS[self.last](last(values))
+            values = ACTIVATIONS[self.activation](layer(values * next(multiply) if factors else values))
+        return ACTIVATIONS[self.last](last(values * next(multiply) if factors else values))
+
+    def dropout_factors(self, rate: float, seed: int, step: Tensor, n_rows: int) -> Sequence[Tensor]:
+        """Draw the factors of dropout on the inputs of all layers.
+
+        Parameters
+        ----------
+        rate : float
+            Probability that a value is dropped, below 1; the others are divided by 1 - rate.
+        seed : int
+            Random seed.
+        step : Tensor of shape ()
+            Number of the training step.
+        n_rows : int
+            Number of inputs n.
+
+        Returns
+        -------
+        sequence of Tensor of shape (n, inputs of the layer)
+            Factors for :meth:`forward`; none if the rate is zero.
+        """
+        if not rate:
+            return ()
+        sizes = [layer.in_features for layer in self.layers]
+        kept = draw_uniform(derive_seed(seed, "dropout"), step, (n_rows, sum(sizes))) >= rate
+        return torch.split_with_sizes(kept / (1 - rate), sizes, dim=1)
 
 
 def as_layers(first: nn.Linear, last: nn.Linear, rectify: bool = False) -> tuple[Layer, Layer]:

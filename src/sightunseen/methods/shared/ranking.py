@@ -16,6 +16,7 @@ from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.limits import SIZE
 from sightunseen.core.linear import ClassifierMap, Layer
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.shared.objectives import ModelBatchObjective
 
 
@@ -101,7 +102,7 @@ class RankingClassifier(GradientTrainedClassifier):
     ----------
     margin : float, default=1.0
         Margin by which the score of an image's own class must exceed all other scores.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="unit"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
     semantic_norm : float, "sqrt" or None, default="sqrt"
@@ -131,6 +132,10 @@ class RankingClassifier(GradientTrainedClassifier):
     """
 
     search_space = {"learning_rate": (2e-4, 5e-4, 2e-3)}
+    # The margin is not searched: with Adam and no weight decay, twice the margin is the same as half the learning rate.
+    presets = {
+        FULL: Preset({"n_steps": 20_000}, search={"learning_rate": (5e-5, 2e-4), "weight_decay": (0.0, 1e-2, 3e-2)}),
+    }
 
     def __init__(
         self,

@@ -66,3 +66,15 @@ def test_episode_groups_images_by_class(stub_model: Any) -> None:
         np.testing.assert_array_equal(targets[rows], classes[labels])
     again = objective.draw(8, 2)  # episodes 8 and 9 are the fourth and fifth of those above
     assert all(torch.equal(again[name], drawn[name][3:5]) for name in drawn)
+
+
+def test_dropout_factors_drop_a_share_and_keep_the_mean() -> None:
+    network = Perceptron((40, 60, 2), seeded())
+    first, second = network.dropout_factors(0.25, seed=3, step=torch.tensor(7), n_rows=500)
+    assert (first.shape, second.shape) == ((500, 40), (500, 60))
+    for factors in (first, second):
+        assert set(factors.unique().tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
+        assert factors.mean().item() == pytest.approx(1, abs=0.02)
+    again, _ = network.dropout_factors(0.25, seed=3, step=torch.tensor(7), n_rows=500)
+    assert torch.equal(first, again)
+    assert len(network.dropout_factors(0.0, seed=3, step=torch.tensor(7), n_rows=500)) == 0
