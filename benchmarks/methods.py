@@ -33,7 +33,7 @@ def main() -> None:
     for name, card in CARDS.items():
         with threadpool_limits(1):
             started = time.perf_counter()
-            model = METHODS[card.estimator]().fit(X, y, data.classes)
+            model = METHODS[card.estimator](**card.settings).fit(X, y, data.classes)
             if card.setting == TRANSDUCTIVE:
                 assert isinstance(model, AdaptableClassifier)
                 model = model.adapt(unlabelled, data.unseen, **card.adaptation)

@@ -72,6 +72,7 @@ def test_failing_method_is_a_note_and_seeds_share_the_method(run: Run, desk: Pat
     [
         ("--set noise=1", "--set needs a named method. Give --method NAME."),
         ("--preset paper-cub", "--preset paper-cub needs a named method"),
+        ("--search-scaling", "--search-scaling needs a named method"),
         ("--select none", "--select none needs a named method"),
         ("--search noise=1,2", "a search space needs a named method"),
         ("--protocol paper", "protocol paper needs a named method"),

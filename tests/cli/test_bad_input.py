@@ -299,7 +299,7 @@ UNKNOWN_OR_MALFORMED = [
     ("--search hidden", ("'hidden'", "NAME=")),
     ("--search hidden=", ("'hidden='", "NAME=")),
     ("--search hidden=8,,16", ("hidden",)),
-    ("--preset nope", ("nope", "fast", "paper-cub")),
+    ("--preset nope", ("nope", "CVC has no preset", "quick, full, paper-awa1", "paper-cub")),
     ("--method Foresight --set bogus=1", ("Foresight has no hyperparameter 'bogus'", "shrinkage")),
 ]
 WRONG_VALUES = [

@@ -224,6 +224,28 @@ def test_preset_hyperparameters_can_be_changed_by_set(run: Run, desk: Path) -> N
     assert record("new")["data"]["semantics"] == "original_att"
 
 
+def test_preset_search_replaces_the_search_space_of_the_method(run: Run, desk: Path) -> None:
+    small = "--method CVC --preset full --set hidden=8 --set n_steps=100 --device cpu"
+    succeed(run, f"train data --out new {small}")
+    tried = [entry["settings"] for entry in record("new")["selection"]["tried"]]
+    assert tried == [{"weight_decay": 1e-4}, {"weight_decay": 1e-3}]
+    assert record("new")["settings"]["learning_rate"] == 1e-5
+    succeed(run, f"train data --out fixed {small} --set weight_decay=0")
+    assert [entry["settings"] for entry in record("fixed")["selection"]["tried"]] == [{}]
+    succeed(run, f"train data --out asked {small} --search initial_scale=10,20")
+    tried = [entry["settings"] for entry in record("asked")["selection"]["tried"]]
+    assert tried == [{"initial_scale": 10}, {"initial_scale": 20}]
+
+
+def test_adaptation_of_a_preset(run: Run, desk: Path) -> None:
+    succeed(run, "train data --out new --method CVC --set hidden=8 --set n_steps=50 --select none")
+    succeed(run, "adapt new data --out adapted --preset full --set rounds=2 --set steps_per_round=20 --select none")
+    assert record("adapted")["settings"]["adaptation"]["peakiness"] == "probability"
+    assert len(record("adapted")["history"]) == 2
+    code, _, err = run("adapt model data --out other --preset full")
+    assert (code, "Foresight has no preset 'full'; it has quick." in err) == (2, True), err
+
+
 def test_seed_determines_the_weights(run: Run, desk: Path) -> None:
     for name, seed in (("once", 5), ("again", 5), ("other", 6)):
         succeed(run, f"train data --out {name} --seed {seed} {QUICK}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sightunseen.methods.catalogue import CARDS
+from sightunseen.methods.presets import preset
 
 Run = Callable[[str], tuple[int, str, str]]
 
@@ -83,7 +84,7 @@ def test_gradient_trained_method_has_points_seeds_and_paper_protocol(run: Run, d
     ("options", "message"),
     [
         ("--method ESZL", "no method 'ESZL'"),
-        ("--method ESZSL --preset paper-cub", "preset paper-cub is for CVC"),
+        ("--method ESZSL --preset paper-cub", "ESZSL has no preset 'paper-cub'; it has quick."),
         ("--method ESZSL --seeds 3 --select none", "draws nothing at random"),
         ("--method ESZSL --set hidden=3", "ESZSL has no hyperparameter 'hidden'"),
         ("--method ESZSL --set feature_penalty=-1", "feature_penalty"),
@@ -93,6 +94,20 @@ def test_gradient_trained_method_has_points_seeds_and_paper_protocol(run: Run, d
 def test_unsupported_options_of_a_method_are_an_error(run: Run, desk: Path, options: str, message: str) -> None:
     assert message in error_of(run, f"train data {options} --out model-x")
     assert not Path("model-x").exists()
+
+
+def test_full_budget_of_another_method(run: Run, desk: Path) -> None:
+    succeed(run, "train data --method DEM --preset full --set n_steps=20 --select none --device cpu --out model-f")
+    settings = record("model-f")["settings"]
+    assert settings["n_steps"] == 20  # type: ignore[index]
+    given = {name: value for name, value in preset("full", "DEM").settings.items() if name != "n_steps"}
+    assert {name: settings[name] for name in given} == given  # type: ignore[index]
+
+
+def test_feature_scaling_is_searched_on_request(run: Run, desk: Path) -> None:
+    succeed(run, "train data --method ESZSL --search feature_penalty=1 --search-scaling --folds 1 --out model-s")
+    tried = [entry["settings"] for entry in record("model-s")["selection"]["tried"]]  # type: ignore[index]
+    assert {"unit", "standard", "root"} <= {entry["feature_scaling"] for entry in tried}
 
 
 def test_unused_device_prints_a_note(run: Run, desk: Path) -> None:

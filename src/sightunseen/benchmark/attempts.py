@@ -10,9 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sightunseen.benchmark.plan import Job
 from sightunseen.benchmark.store import DONE, FAILED, Outcome, job_id
+from sightunseen.benchmark.variant_names import OWN
+from sightunseen.benchmark.variants import Job
 from sightunseen.core.documents import quoted
+from sightunseen.core.energy import EnergyMeter
 from sightunseen.core.errors import SightUnseenError
 from sightunseen.core.limits import MESSAGE_LENGTH
 from sightunseen.methods.catalogue import card_of
@@ -34,7 +36,7 @@ class PendingJob:
     identity: dict[str, Any]
 
 
-def attempt(one: PendingJob, base: Mapping[str, Any] | None = None, work: Path | None = None) -> Outcome:
+def attempt(one: PendingJob, base: Mapping[str, Any] | None = None, work: Path | None = None, alone: bool = False) -> Outcome:
     """Run a job; an error becomes a failed outcome.
 
     Parameters
@@ -45,20 +47,25 @@ def attempt(one: PendingJob, base: Mapping[str, Any] | None = None, work: Path |
         Run record of the inductive job that a transductive job builds on.
     work : Path, optional
         Folder for intermediate files. Default: that of the system.
+    alone : bool, default=False
+        Whether no other job runs at the same time, so that the energy that the machine uses is that of the job.
 
     Returns
     -------
     Outcome
         Done, with the run record, or failed, with the reason.
     """
+    from sightunseen.benchmark.cost import cost_of
     from sightunseen.benchmark.jobs import carry_out, record_as_dict
 
-    started = time.monotonic()
+    started, meter = time.monotonic(), EnergyMeter() if alone else None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             record = record_as_dict(carry_out(one.job, base, work))
-        return Outcome(DONE, one.identity, shown(one.job), record=record, seconds=round(time.monotonic() - started, 1))
+            seconds = round(time.monotonic() - started, 1)
+            cost = cost_of(one.job, record, meter)
+        return Outcome(DONE, one.identity, shown(one.job), record=record, seconds=seconds, cost=cost)
     except SightUnseenError as error:
         return failed_outcome(one, quoted(error, MESSAGE_LENGTH))
     except Exception as error:
@@ -129,6 +136,8 @@ def shown(job: Job) -> dict[str, Any]:
         "setting": card_of(job.method.name).setting,
         "selection": job.selection,
         "seed": job.seed,
+        **({"budget": job.budget} if job.budget else {}),
+        **({"scaling": job.scaling} if job.scaling != OWN else {}),
         **({} if job.draw is None else {"draw": job.draw.as_dict()}),
     }
 

@@ -249,11 +249,11 @@ def stratified_mean(strata: Sequence[Sequence[float]]) -> tuple[float, float | N
 def _comparison(draw: Draw, setting: str, outcomes: Sequence[Outcome]) -> Comparison:
     newest: dict[str, Any] = defaultdict(int)
     for outcome in outcomes:
-        newest[_method(outcome)] = max(newest[_method(outcome)], _version(outcome))
+        newest[outcome.variant] = max(newest[outcome.variant], _version(outcome))
     results: dict[Block, dict[str, Mapping[str, float]]] = defaultdict(dict)
     repeated = set()
     for outcome in outcomes:
-        name = _method(outcome)
+        name = outcome.variant
         if _version(outcome) == newest[name]:
             block = results[outcome.shown["data"], outcome.shown["seed"]]
             repeated |= {name} & block.keys()
@@ -264,11 +264,6 @@ def _comparison(draw: Draw, setting: str, outcomes: Sequence[Outcome]) -> Compar
     scores = {metric: np.array([[results[block][name][metric] for name in methods] for block in blocks]) for metric in COMPARED}
     incomplete = {name: count for name, count in missing.items() if count}
     return Comparison(draw, setting, methods, blocks, scores, incomplete, tuple(sorted(repeated)))
-
-
-def _method(outcome: Outcome) -> str:
-    selection = outcome.shown["selection"]
-    return str(outcome.shown["label"]) if selection == "validation" else f"{outcome.shown['label']} ({selection})"
 
 
 def _version(outcome: Outcome) -> int:

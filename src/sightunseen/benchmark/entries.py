@@ -28,6 +28,8 @@ class DataEntry:
     backbone : str, default=""
         For a folder of photos, the backbone that extracts features; by default efficientnet_lite0. For other data, the network
         that the features come from; tables mark published numbers that were obtained with another one.
+    label : str, default=""
+        Name of the data set in result tables. Default: the folder with features and class vectors.
     """
 
     __pydantic_config__ = STRICT
@@ -39,6 +41,7 @@ class DataEntry:
     classes: str | None = None
     published: str | None = None
     backbone: str = ""
+    label: str = ""
 
     def located(self, folder: Path = Path()) -> "DataEntry":
         """Complete the entry.
@@ -67,7 +70,7 @@ class DataEntry:
     @property
     def name(self) -> str:
         """Name of the data set in result tables."""
-        name = " ".join([Path(self.path).name, *filter(None, (self.features, self.semantics))])
+        name = self.label or " ".join([Path(self.path).name, *filter(None, (self.features, self.semantics))])
         return quoted(name, LABEL_LENGTH)  # names of files may not be valid Unicode
 
     @property
@@ -94,6 +97,9 @@ class MethodEntry:
         Hyperparameters of ``adapt``, for transductive methods.
     adaptation_search : mapping of str to list, optional
         Search space that replaces the default search space of ``adapt``.
+    preset : str or mapping of str to str, default=""
+        Name of a preset of the method, such as "full", or the name for each data set, by the name of its folder. It is used in
+        place of the budgets of the plan; the hyperparameters of this entry take precedence over it.
     """
 
     __pydantic_config__ = STRICT
@@ -104,6 +110,11 @@ class MethodEntry:
     search: Mapping[str, Sequence[Any]] | None = None
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     adaptation_search: Mapping[str, Sequence[Any]] | None = None
+    preset: str | Mapping[str, str] = ""
+
+    def preset_on(self, data: DataEntry) -> str:
+        """Return the name of the preset on a data set; empty if none is given for it."""
+        return self.preset if isinstance(self.preset, str) else self.preset.get(Path(data.path).name, "")
 
     @property
     def shown(self) -> str:

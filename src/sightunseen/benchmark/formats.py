@@ -1,8 +1,10 @@
-"""Result tables as Markdown, CSV and LaTeX."""
+"""Result tables as Markdown, CSV, LaTeX and JSON."""
 
 import csv
 import io
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from sightunseen.benchmark.result_tables import Table
 
@@ -74,13 +76,13 @@ def as_latex(tables: Sequence[Table]) -> str:
     """
     parts = []
     for table in tables:
-        rows = [" & ".join(map(_escaped, row)) + r" \\" for row in table.rows]
+        rows = [" & ".join(map(latex_text, row)) + r" \\" for row in table.rows]
         lines = [
             r"\begin{table}",
-            rf"\caption{{{_escaped(table.title)}. {_escaped(' '.join(table.notes))}}}",
+            rf"\caption{{{latex_text(table.title)}. {latex_text(' '.join(table.notes))}}}",
             rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
             r"\toprule",
-            " & ".join(map(_escaped, table.columns)) + r" \\",
+            " & ".join(map(latex_text, table.columns)) + r" \\",
             r"\midrule",
             *rows,
             r"\bottomrule",
@@ -91,14 +93,47 @@ def as_latex(tables: Sequence[Table]) -> str:
     return "\n\n".join(parts)
 
 
-FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {"md": as_markdown, "csv": as_csv, "latex": as_latex}
+def as_json(tables: Sequence[Table]) -> str:
+    """Format tables as JSON, for programs and for the pages of the documentation.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        Tables to format.
+
+    Returns
+    -------
+    str
+        A list of objects with ``title``, ``columns``, ``rows`` and ``notes``.
+    """
+    return json.dumps([asdict(table) for table in tables], ensure_ascii=False, indent=1)
+
+
+FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {
+    "md": as_markdown,
+    "csv": as_csv,
+    "latex": as_latex,
+    "json": as_json,
+}
 
 
 def _pipes(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _escaped(text: str) -> str:
+def latex_text(text: str) -> str:
+    """Escape a text for LaTeX.
+
+    Parameters
+    ----------
+    text : str
+        Text of a cell or caption.
+
+    Returns
+    -------
+    str
+        LaTeX source.
+    """
     arrows = {"→": r"$\rightarrow$", "←": r"$\leftarrow$"}
-    symbols = {"\\": r"\textbackslash{}", "±": r"$\pm$", "†": r"$^\dagger$", **arrows}
+    symbols = {"\\": r"\textbackslash{}", "±": r"$\pm$", "†": r"$^\dagger$", "‡": r"$^\ddagger$", **arrows}
     return "".join(symbols.get(sign, f"\\{sign}" if sign in "&%$#_{}" else sign) for sign in text)

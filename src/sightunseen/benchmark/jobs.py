@@ -9,7 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sightunseen.benchmark.draws import Draw, draw_split
-from sightunseen.benchmark.plan import DataEntry, Job
+from sightunseen.benchmark.entries import DataEntry
+from sightunseen.benchmark.variant_names import SEARCHED
+from sightunseen.benchmark.variants import Job
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.files import sha256_of
@@ -101,7 +103,14 @@ def specifications_of(job: Job) -> tuple[TrainingSpecification, AdaptationSpecif
         "folds": job.folds,
     }
     method = method_class(card.estimator)
-    training = TrainingSpecification(method=method, parameters=entry.settings, search=entry.search, seed=job.seed, **how)
+    training = TrainingSpecification(
+        method=method,
+        parameters={**card.settings, **entry.settings},
+        search=entry.search,
+        search_scaling=job.scaling == SEARCHED,
+        seed=job.seed,
+        **how,
+    )
     if card.setting == INDUCTIVE:
         if entry.adaptation or entry.adaptation_search:
             raise SettingsError(

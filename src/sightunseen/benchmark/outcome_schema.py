@@ -10,6 +10,7 @@ from sightunseen.core.records import FINITE, OPEN, Interval
 
 Text = Annotated[str, Field(max_length=10_000)]
 Percent = Annotated[float, Field(ge=0, le=100)]
+Amount = Annotated[float, Field(ge=0, le=1e30)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -37,6 +38,8 @@ class ShownTable:
     setting: Literal["inductive", "transductive"]
     selection: Literal["validation", "none", "oracle"]
     seed: Count
+    budget: Text = ""
+    scaling: Literal["own", "searched"] = "own"
     draw: DrawTable = field(default_factory=lambda: DrawTable("all"))
 
 
@@ -146,6 +149,17 @@ class RecordTable:
 
 
 @dataclass
+class CostTable:
+    """``cost`` of an outcome: joules by device, or floating-point operations."""
+
+    __pydantic_config__ = FINITE
+
+    joules_gpu: Amount | None = None
+    joules_cpu: Amount | None = None
+    flops: Amount | None = None
+
+
+@dataclass
 class OutcomeTable:
     """A stored outcome of a job that failed or was skipped."""
 
@@ -157,6 +171,7 @@ class OutcomeTable:
     reason: str
     record: dict[str, Any]
     seconds: Annotated[float, Field(ge=0, le=1e12)]
+    cost: CostTable = field(default_factory=CostTable)
 
 
 @dataclass
@@ -171,3 +186,4 @@ class DoneTable:
     reason: str
     record: RecordTable
     seconds: Annotated[float, Field(ge=0, le=1e12)]
+    cost: CostTable = field(default_factory=CostTable)

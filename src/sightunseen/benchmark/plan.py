@@ -1,11 +1,10 @@
-"""Benchmark plans: data sets x numbers of seen classes x methods x seeds x selections, read from TOML files."""
+"""Benchmark plans: data sets x numbers of seen classes x methods x budgets x seeds x selections, read from TOML files."""
 
 import math
-import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -14,59 +13,28 @@ from typing import Any
 from sightunseen.benchmark.draws import Draw
 from sightunseen.benchmark.entries import DataEntry as DataEntry
 from sightunseen.benchmark.entries import MethodEntry as MethodEntry
+from sightunseen.benchmark.plan_schema import PlanFile, check_scalars, parsed_plan, validated_plan
+from sightunseen.benchmark.variant_names import OWN, SCALINGS
+from sightunseen.benchmark.variants import Job as Job
+from sightunseen.benchmark.variants import variants
 from sightunseen.core.checks import check_choice, check_whole
-from sightunseen.core.documents import STRICT, DocumentError, parse_document, quoted, validated
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError
-from sightunseen.core.limits import FOLDS, JOBS, PLAN_BYTES, PLAN_DOTS, SEEDS
+from sightunseen.core.limits import FOLDS, JOBS, PLAN_BYTES, SEEDS
 from sightunseen.data.gbu import FEATURES, is_gbu_folder
+from sightunseen.methods.base.presets import BUDGETS, QUICK
 from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE, card_of
 
 SELECTIONS = ("validation", "none", "oracle")
-QUICK = "quick"  # inductive methods that are fitted in seconds
 NETWORKS = {"res101": "ResNet-101"}  # by the name of the feature file, as tables call it
-GROUPS = ("all", INDUCTIVE, TRANSDUCTIVE, QUICK)  # accepted in place of a list of method names
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run of a plan: one method on one data set with one seed and one selection.
-
-    Parameters
-    ----------
-    data : DataEntry
-        Data set.
-    method : MethodEntry
-        Method and its hyperparameters.
-    seed : int
-        Random seed.
-    selection : {"validation", "none", "oracle"}
-        How hyperparameters are selected.
-    folds : int, optional
-        Number of class folds for the selection. Default: that of the method.
-    draw : Draw, optional
-        How the class split is drawn, with ``seed``. Default: the split of the data set.
-    """
-
-    data: DataEntry
-    method: MethodEntry
-    seed: int
-    selection: str
-    folds: int | None = None
-    draw: Draw | None = None
-
-    def __str__(self) -> str:
-        chosen = "" if self.selection == "validation" else f", {self.selection}"
-        return f"{self.split_name}, {self.method.shown}, seed {self.seed}{chosen}"
-
-    @property
-    def split_name(self) -> str:
-        """Name of the data set in result tables, and that of the draws."""
-        return self.data.name if self.draw is None else f"{self.data.name}, {self.draw.name}"
+WORDS = ("methods", "selection", "budget", "feature_scaling")  # keys whose value is a list of words, or one word
+# Accepted in place of a list of method names; as a group, "quick" are the inductive methods that are fitted in seconds.
+GROUPS = ("all", INDUCTIVE, TRANSDUCTIVE, QUICK)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A set of jobs: the product of data sets, methods, seeds and selections.
+    """A set of jobs: the product of data sets, methods, budgets, feature scalings, seeds and selections.
 
     Parameters
     ----------
@@ -84,6 +52,10 @@ class Plan:
         Title of the plan.
     draws : tuple of Draw, default=()
         Random class splits, one per seed. Empty: the splits of the data sets.
+    budgets : tuple of {"quick", "full"}, default=("quick",)
+        Budgets of gradient-trained methods. Methods without a budget run as they are, once.
+    scalings : tuple of {"own", "searched"}, default=("own",)
+        Feature scalings: that of each method, or one chosen on validation classes. Methods that cannot choose run once.
 
     Raises
     ------
@@ -98,6 +70,8 @@ class Plan:
     folds: int | None = None
     title: str = ""
     draws: tuple[Draw, ...] = ()
+    budgets: tuple[str, ...] = (QUICK,)
+    scalings: tuple[str, ...] = (OWN,)
 
     def __post_init__(self) -> None:
         _check_number("seeds", self.seeds, SEEDS)
@@ -105,7 +79,11 @@ class Plan:
             _check_number("folds", self.folds, FOLDS)
         for selection in self.selections:
             check_choice("selection", selection, SELECTIONS)
-        for what in ("data", "methods", "selections"):
+        for budget in self.budgets:
+            check_choice("budget", budget, BUDGETS)
+        for scaling in self.scalings:
+            check_choice("feature_scaling", scaling, SCALINGS)
+        for what in ("data", "methods", "selections", "budgets", "scalings"):
             if not getattr(self, what):
                 raise SettingsError(f"the plan has no {what}; expected at least one. Add them to the plan.")
         for entry in self.methods:
@@ -119,7 +97,8 @@ class Plan:
         drawn = [draw.seen for draw in self.draws]
         if len(set(drawn)) < len(drawn):
             raise SettingsError(f"seen_classes of the plan must differ; got {drawn}.")
-        count = math.prod(map(len, (self.data, range(self.seeds), self.draws or (None,), self.selections, self.methods)))
+        axes = (self.data, range(self.seeds), self.draws or (None,), self.selections, self.methods, self.budgets, self.scalings)
+        count = math.prod(len(axis) for axis in axes)  # at most: not every method has every budget
         if count > JOBS:
             raise SettingsError(f"the plan has {count:,} jobs; the limit is {JOBS:,}. Split it into several plans.")
 
@@ -151,10 +130,39 @@ class Plan:
             found.setdefault(replace(entry, features=name, backbone="") if entry.features == name else entry, entry)
         return replace(self, data=tuple(found.values()))
 
+    def only(self, labels: Sequence[str]) -> "Plan":
+        """Keep some of the methods.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            Names of the methods in tables.
+
+        Returns
+        -------
+        Plan
+            The plan with these methods.
+
+        Raises
+        ------
+        SettingsError
+            If the plan has no method of a name.
+        """
+        known = {entry.shown: entry for entry in self.methods}
+        missing = [label for label in labels if label not in known]
+        if missing:
+            raise SettingsError(f"the plan has no method '{quoted(missing[0])}'; it has {', '.join(known)}.")
+        return replace(self, methods=tuple(known[label] for label in dict.fromkeys(labels)))
+
     def jobs(self) -> list[Job]:
-        """List the jobs, ordered by data set, then seed: an interrupted run has complete tables of the first seeds."""
-        cells = product(self.data, range(self.seeds), self.draws or (None,), self.selections, self.methods)
-        return [Job(data, method, seed, selection, self.folds, draw) for data, seed, draw, selection, method in cells]
+        """List the jobs by seed, the cheapest methods first: an interrupted run has complete tables of the first seeds."""
+        listed: list[Job] = []
+        for data, selection in product(self.data, self.selections):
+            found = [job for entry in self.methods for job in variants(entry, data, selection, self.budgets, self.scalings)]
+            listed += sorted(found, key=lambda job: job.expense)
+        cells = product(range(self.seeds), self.draws or (None,), listed)
+        jobs = [replace(job, seed=seed, folds=self.folds, draw=draw) for seed, draw, job in cells]
+        return sorted(jobs, key=lambda job: (job.seed, job.expense[0]))
 
 
 def ready_plans() -> dict[str, str]:
@@ -168,7 +176,7 @@ def ready_plans() -> dict[str, str]:
     Examples
     --------
     >>> list(ready_plans())
-    ['foresight', 'paper-tables', 'robustness', 'two-cores']
+    ['foresight', 'leaderboard', 'paper-tables', 'robustness', 'scalings', 'two-cores']
     """
     folder = files("sightunseen.benchmark") / "plans"
     found = {file.name.removesuffix(".toml"): file.read_text(encoding="utf-8") for file in folder.iterdir()}
@@ -206,9 +214,9 @@ def read_plan(source: str | Path, data_folder: str | Path | None = None) -> Plan
     ready = not path.is_file()
     if not ready:
         with open(path, "rb") as file:
-            content = _parsed(source, file.read(PLAN_BYTES + 1))
+            content = parsed_plan(source, file.read(PLAN_BYTES + 1))
     elif str(source) in ready_plans():
-        content = _parsed(source, (files("sightunseen.benchmark") / "plans" / f"{source}.toml").read_bytes())
+        content = parsed_plan(source, (files("sightunseen.benchmark") / "plans" / f"{source}.toml").read_bytes())
     else:
         raise SettingsError(f"there is no plan {quoted(source)}. Give a TOML file, or one of: {', '.join(ready_plans())}.")
     if ready and data_folder is None:
@@ -237,9 +245,9 @@ def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
     SettingsError
         If a key is unknown or a value is not allowed.
     """
-    _check_scalars(content)
-    words = {name: [content[name]] for name in ("methods", "selection") if isinstance(content.get(name), str)}
-    found = _validated({**content, **words})
+    check_scalars(content)
+    words = {name: [content[name]] for name in WORDS if isinstance(content.get(name), str)}
+    found = validated_plan({**content, **words})
     methods = [MethodEntry(name) for word in found.methods for name in _names(word)]
     return Plan(
         tuple(entry.located(data_folder) for entry in found.data),
@@ -249,65 +257,9 @@ def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
         found.folds,
         found.title,
         _draws(found),
+        tuple(dict.fromkeys(found.budget)),
+        tuple(dict.fromkeys(found.feature_scaling)),
     )
-
-
-@dataclass(frozen=True)
-class _PlanFile:
-    """Content of a plan file."""
-
-    __pydantic_config__ = STRICT
-
-    title: str = ""
-    seeds: int = 1
-    selection: tuple[str, ...] = ("validation",)
-    folds: int | None = None
-    seen_classes: tuple[Any, ...] | None = None
-    unequal: float | None = None
-    methods: tuple[str, ...] = ()
-    data: tuple[DataEntry, ...] = ()
-    method: tuple[MethodEntry, ...] = ()
-
-
-def _parsed(source: str | Path, text: bytes) -> dict[str, Any]:
-    """Parse a plan."""
-    try:
-        if len(text) > PLAN_BYTES:
-            raise DocumentError(f"larger than {PLAN_BYTES >> 10} KiB, the limit of plans")
-        if max(line.count(b".") for line in text.split(b"\n")) > PLAN_DOTS:
-            raise DocumentError(f"a line with more than {PLAN_DOTS:,} dots")
-        content: dict[str, Any] = parse_document(text, "toml")
-    except DocumentError as error:
-        raise SettingsError(f"{quoted(source)} is not a plan: {error}. Correct the file.") from error
-    return content
-
-
-def _validated(content: Mapping[str, Any]) -> _PlanFile:
-    """Validate types and keys; the error lists the keys of the table that it is about."""
-    try:
-        return validated(_PlanFile, content)
-    except DocumentError as error:
-        tables = {"data": ("[[data]]", DataEntry), "method": ("[[method]]", MethodEntry)}
-        where, kind = tables.get(re.split("[.:]", str(error))[0], ("a plan", _PlanFile))
-        keys = ", ".join(known.name for known in fields(kind))
-        raise SettingsError(f"the plan has a key or value that is not allowed: {error}. Keys of {where}: {keys}.") from error
-
-
-def _check_scalars(content: Mapping[str, Any]) -> None:
-    """Check that all numbers are finite and have 64 bits, as TOML requires, and that text has no NUL."""
-    waiting: list[Any] = [content]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Mapping):
-            waiting += [*value, *value.values()]
-        elif isinstance(value, (list, tuple)):
-            waiting += value
-        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise SettingsError("the plan has a whole number with more than 64 bits. Give a smaller one.")
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise SettingsError(f"the plan has the value {value}; expected finite numbers. Correct it.")
-        elif isinstance(value, str) and "\0" in value:
-            raise SettingsError(f"'{quoted(value)}' in the plan has a NUL character. Remove it.")
 
 
 def _check_number(name: str, value: int, most: int) -> None:
@@ -323,7 +275,7 @@ def _names(word: str) -> list[str]:
     return [name for name, card in CARDS.items() if word in groups[name] and not card.ablation]
 
 
-def _draws(found: _PlanFile) -> tuple[Draw, ...]:
+def _draws(found: PlanFile) -> tuple[Draw, ...]:
     """Make the random class splits."""
     if found.seen_classes is None:
         if found.unequal is not None:

@@ -1,20 +1,21 @@
 """Result tables: mean ± standard deviation over seeds, ranks, and published numbers next to the measured ones."""
 
-import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
-from sightunseen.benchmark.comparison import COMPARED, draw_order
-from sightunseen.benchmark.published import Published, published_row
-from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome, job_id
+from sightunseen.benchmark.comparison import COMPARED
+from sightunseen.benchmark.rows import FLOPS, SHORT
+from sightunseen.benchmark.rows import Row as Row
+from sightunseen.benchmark.rows import row_of as row_of
+from sightunseen.benchmark.rows import rows_by_data as rows_by_data
+from sightunseen.benchmark.rows import seeds_together as seeds_together
+from sightunseen.benchmark.store import Outcome
+from sightunseen.benchmark.variant_names import OWN
 from sightunseen.core.intervals import COVERAGE
-from sightunseen.core.limits import MAGNITUDE
 from sightunseen.core.metrics import ACCURACIES, MAIN, RECORDED, definitions, further
-from sightunseen.methods.catalogue import INDUCTIVE, TRANSDUCTIVE
 
-OTHER_BACKBONE = "†"
+OTHER_CONDITIONS = "†"  # mark of numbers published with other features or class vectors
 SHOWN = {  # setting -> metrics of the table, and those with a published number
     None: ((*MAIN, "H_plain"), COMPARED),
     "zsl": (("T1",), ("T1",)),
@@ -24,81 +25,11 @@ PENALTY_NOTE = (
     "U, S and H with the seen-class bias of calibrated stacking (seen penalty; Chao et al., 2016) chosen on validation "
     "classes; plain: without it."
 )
-
-
-@dataclass(frozen=True)
-class Row:
-    """Results of one method on one data set over its seeds.
-
-    Parameters
-    ----------
-    label : str
-        Name of the variant.
-    method : str
-        Name of the method.
-    selection : {"validation", "none", "oracle"}
-        How hyperparameters were selected.
-    results : mapping of str to sequence of float
-        Values of each metric, in percent, one per seed.
-    published : Published or None
-        Published results of the same method and data set.
-    backbone : str
-        Network that the features come from.
-    seconds : float, default=0.0
-        Mean wall-clock time of a job.
-    reasons : tuple of str, default=()
-        Why some seeds have no result.
-    drawn : bool, default=False
-        Whether each seed is a random class split.
-    intervals : mapping of str to sequence of float, default={}
-        95% interval of each metric in percent, low and high, of a single seed; see
-        :func:`~sightunseen.core.intervals.bootstrap`.
-    """
-
-    label: str
-    method: str
-    selection: str
-    results: Mapping[str, Sequence[float]]
-    published: Published | None
-    backbone: str
-    seconds: float = 0.0
-    reasons: tuple[str, ...] = ()
-    drawn: bool = False
-    intervals: Mapping[str, Sequence[float]] = field(default_factory=dict)
-
-    @property
-    def seeds(self) -> int:
-        """Number of seeds with a result."""
-        return len(self.results.get("T1", ()))
-
-    @property
-    def name(self) -> str:
-        """Label, followed by the selection unless it was made on validation classes."""
-        return self.label if self.selection == "validation" else f"{self.label} ({self.selection})"
-
-    @property
-    def remarks(self) -> list[str]:
-        """One sentence per reason why seeds have no result."""
-        return [f"{self.name}: {reason}" for reason in self.reasons]
-
-    def mean(self, number: str) -> float | None:
-        """Mean of a metric over seeds; None if there is no result."""
-        return statistics.fmean(self.results[number]) if self.results.get(number) else None
-
-    def spread(self, number: str) -> float:
-        """Sample standard deviation of a metric over seeds; 0 for one seed."""
-        return statistics.stdev(self.results[number]) if len(self.results[number]) > 1 else 0.0
-
-    def shown(self, number: str) -> str:
-        """Format a metric as mean ± standard deviation, or as the value for one seed."""
-        mean = self.mean(number)
-        if mean is None:
-            return "-"
-        return f"{mean:.1f} ± {self.spread(number):.1f}" if len(self.results[number]) > 1 else f"{mean:.1f}"
-
-    def interval(self, number: str) -> str:
-        """Format the 95% interval of a metric; "-" if there is none."""
-        return "{:.1f}-{:.1f}".format(*self.intervals[number]) if number in self.intervals else "-"
+BUDGET_NOTE = (
+    "budget: quick, minutes on two cores; full, sizes and number of steps of the authors. Both stop early on validation "
+    "classes. -: the method has one form."
+)
+Cell = Callable[[Row], str]
 
 
 @dataclass(frozen=True)
@@ -123,7 +54,7 @@ class Table:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def tables(outcomes: Iterable[Outcome], setting: str | None = None) -> list[Table]:
+def tables(outcomes: Iterable[Outcome], setting: str | None = None, conditions: bool = False) -> list[Table]:
     """Build a result table per data set, number of drawn seen classes and setting, the best method first.
 
     Parameters
@@ -132,126 +63,132 @@ def tables(outcomes: Iterable[Outcome], setting: str | None = None) -> list[Tabl
         Outcomes of jobs.
     setting : {"zsl", "gzsl"}, optional
         Show only the metrics of zero-shot or generalised zero-shot learning. Default: the main metrics of both.
+    conditions : bool, default=False
+        Whether to show the features, class vectors, selection and source of published numbers.
 
     Returns
     -------
     list of Table
         Tables ordered by data set and number of seen classes; inductive before transductive methods.
     """
-    return [_table(f"{data}, {kind}", rows, setting) for (data, kind), rows in rows_by_data(outcomes).items()]
+    grouped = rows_by_data(outcomes)
+    return [_table(f"{data}, {kind}", rows, setting, conditions) for (data, kind), rows in grouped.items()]
 
 
-def rows_by_data(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[Row]]:
-    """Group outcomes into rows, one per method and selection, by data set, number of drawn seen classes and setting.
-
-    Parameters
-    ----------
-    outcomes : iterable of Outcome
-        Outcomes of jobs.
-
-    Returns
-    -------
-    dict of (str, str) to list of Row
-        Rows by data set (with the draws of random class splits) and "inductive" or "transductive", in the order of the
-        tables.
-    """
-    rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    order: dict[tuple[str, str], tuple[Any, ...]] = {}
-    for group in seeds_together(outcomes):
-        shown, draw = group[0].shown, group[0].draw
-        key = group[0].split_name, shown["setting"]
-        rows[key].append(row_of(group))
-        order[key] = (shown["data"], *draw_order(draw), key[0], (INDUCTIVE, TRANSDUCTIVE).index(shown["setting"]))
-    return {key: rows[key] for key in sorted(rows, key=order.__getitem__)}
-
-
-def seeds_together(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
-    """Group outcomes that differ only in their seed: each group is one row of a table.
-
-    Parameters
-    ----------
-    outcomes : iterable of Outcome
-        Outcomes of jobs.
-
-    Returns
-    -------
-    list of list of Outcome
-        Non-empty groups, in the order of their first outcome.
-    """
-    groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        groups[outcome.split_name, _without_seed(outcome)].append(outcome)
-    return list(groups.values())
-
-
-def _without_seed(outcome: Outcome) -> str:
-    """Hash of the identity without the seed; skipped jobs are identified by their names."""
-    if "skipped" in outcome.identity:
-        return f"skipped {outcome.shown['label']} {outcome.shown['selection']}"
-    method: dict[str, Any] = outcome.identity["method"]
-    settings = {name: value for name, value in method["settings"].items() if name != "seed"}
-    return job_id({**outcome.identity, "seed": None, "method": {**method, "settings": settings}})
-
-
-def row_of(outcomes: Sequence[Outcome]) -> Row:
-    """Summarise the outcomes of one method's seeds.
-
-    Parameters
-    ----------
-    outcomes : sequence of Outcome
-        A group of :func:`seeds_together`.
-
-    Returns
-    -------
-    Row
-        Results of all metrics over the seeds that are done.
-    """
-    shown, drawn = outcomes[0].shown, outcomes[0].draw is not None
-    done = [outcome for outcome in outcomes if outcome.state == DONE]
-    found = [outcome.record["results"] for outcome in done]
-    names = (*RECORDED, *further(name for results in found for name in results))
-    results = {name: [one[name] for one in found if _is_number(one.get(name))] for name in names}
-    reasons = tuple(f"{outcome.state}: {outcome.reason}" for outcome in outcomes if outcome.state in (FAILED, SKIPPED))
-    return Row(
-        shown["label"],
-        shown["method"],
-        shown["selection"],
-        results,
-        # Variants have published numbers of their own. Published numbers do not apply to drawn splits.
-        None if drawn else published_row(shown["label"], shown["published_name"]),
-        shown["backbone"],
-        statistics.fmean([outcome.seconds for outcome in done]) if done else 0.0,
-        tuple(dict.fromkeys(reasons)),
-        drawn,
-        done[0].record.get("intervals", {}) if len(done) == 1 else {},
-    )
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a result is a finite number; that of a metric plug-in can be anything in a file."""
-    return isinstance(value, (int, float)) and abs(value) <= MAGNITUDE
-
-
-def _table(title: str, rows: Sequence[Row], setting: str | None) -> Table:
+def _table(title: str, rows: Sequence[Row], setting: str | None, conditions: bool) -> Table:
     (numbers, published), ranked_by = SHOWN[setting], "T1" if setting == "zsl" else "H"
     drawn = any(row.drawn for row in rows)
     published = () if drawn else published
     # Methods selected on test data come last and are ranked separately.
-    ordered = sorted(rows, key=lambda row: (row.selection == "oracle", -(row.mean(ranked_by) or -1.0), row.name))
+    ordered = sorted(rows, key=lambda row: (row.selection == "oracle", -(row.mean(ranked_by) or -1.0), row.variant))
     if setting != "zsl":  # metric plug-ins are computed among all classes
         numbers = (*numbers, *further(name for row in rows for name in row.results))
     bounded = [name for name in COMPARED if name in numbers and any(name in row.intervals for row in rows)]
-    columns = ["method", "rank", *(name.replace("_", " ") for name in numbers), *(f"{name} 95%" for name in bounded)]
-    columns += [f"{name} pub." for name in published] + ["draws" if drawn else "seeds", "s"]
-    lines = []
-    for row in ordered:
-        line = [row.name, _rank(row, rows, ranked_by), *(row.shown(name) for name in numbers), *map(row.interval, bounded)]
-        lines.append([*line, *(_published(row, name) for name in published), str(row.seeds), f"{row.seconds:.{int(drawn)}f}"])
-    return Table(title, columns, lines, _notes(rows, ranked_by, numbers, bounded))
+    columns: list[tuple[str, Cell]] = [  # name of the column, and its cell in a row
+        ("method", lambda row: row.marked),
+        *variant_columns(rows),
+        ("rank", lambda row: rank_of(row, rows, ranked_by)),
+        *((name.replace("_", " "), partial(Row.shown, number=name)) for name in numbers),
+        *((f"{name} 95%", partial(Row.interval, number=name)) for name in bounded),
+        *((f"{name} pub.", partial(_published, number=name)) for name in published),
+        ("draws" if drawn else "seeds", lambda row: str(row.seeds)),
+        ("s", lambda row: f"{row.seconds:.{int(drawn)}f}"),
+        *cost_columns(rows),
+        *([("published with", _conditions)] if conditions and any(row.published for row in rows) else []),
+    ]
+    lines = [[cell(row) for _, cell in columns] for row in ordered]
+    return Table(title, [name for name, _ in columns], lines, _notes(rows, ranked_by, numbers, bounded))
 
 
-def _rank(row: Row, rows: Sequence[Row], number: str) -> str:
-    """Rank among the rows that were selected on validation classes, or among those selected on test data."""
+def variant_columns(rows: Sequence[Row]) -> list[tuple[str, Cell]]:
+    """Columns that tell the variants of a method apart, as far as the rows differ in them or say them.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        Rows of the table.
+
+    Returns
+    -------
+    list of (str, callable)
+        Name of each column, and the function that returns its cell for a row.
+    """
+    found: list[tuple[str, Cell]] = []
+    if any(row.budget for row in rows):
+        found.append(("budget", lambda row: row.budget or "-"))
+    if any(row.scaling != OWN for row in rows):
+        found.append(("scaling", lambda row: row.scaling))
+    return found
+
+
+def cost_columns(rows: Sequence[Row]) -> list[tuple[str, Cell]]:
+    """Columns of energy and floating-point operations, if any row has them.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        Rows of the table.
+
+    Returns
+    -------
+    list of (str, callable)
+        Name of each column, and the function that returns its cell for a row.
+    """
+    found: list[tuple[str, Cell]] = []
+    if any(row.joules is not None for row in rows):
+        found.append(("kJ", lambda row: _amount(row.joules, 1e3)))
+    if any(FLOPS in row.cost for row in rows):
+        found.append(("TFLOP", lambda row: _amount(row.cost.get(FLOPS), 1e12)))
+    return found
+
+
+def variant_notes(rows: Sequence[Row]) -> list[str]:
+    """Notes that explain the columns and marks of variants and costs, as far as they are in the table.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        Rows of the table.
+
+    Returns
+    -------
+    list of str
+        One sentence each.
+    """
+    notes = []
+    if any(row.short for row in rows):
+        notes.append(
+            f"{SHORT} short of training: for most seeds the best stopping point on validation classes is the last one."
+        )
+    if any(row.budget for row in rows):
+        notes.append(BUDGET_NOTE)
+    if any(row.scaling != OWN for row in rows):
+        notes.append("scaling: of the method (own), or chosen on validation classes among those of every method (searched).")
+    devices = sorted({name.removeprefix("joules_").upper() for row in rows for name in row.cost if name != FLOPS})
+    if devices:
+        notes.append(f"kJ: energy of a job that ran alone, by the counters of {' and '.join(devices)}.")
+    if any(FLOPS in row.cost for row in rows):
+        notes.append("TFLOP: floating-point operations of the gradient steps of a job, in units of 10^12.")
+    return notes
+
+
+def rank_of(row: Row, rows: Sequence[Row], number: str) -> str:
+    """Rank of a row by a metric.
+
+    Parameters
+    ----------
+    row : Row
+        The row.
+    rows : sequence of Row
+        All rows. The rank is that among the rows selected on test data, or among all others.
+    number : str
+        Metric.
+
+    Returns
+    -------
+    str
+        The rank; 1 is best. "-" if the row has no result.
+    """
     mean = row.mean(number)
     if mean is None:
         return "-"
@@ -259,11 +196,17 @@ def _rank(row: Row, rows: Sequence[Row], number: str) -> str:
     return str(1 + sum(rival is not None and rival > mean for rival in rivals))
 
 
+def _amount(value: float | None, unit: float) -> str:
+    return "-" if value is None else f"{value / unit:.3g}" if value < 1000 * unit else f"{value / unit:.0f}"
+
+
 def _published(row: Row, number: str) -> str:
     value = row.published.numbers[number] if row.published else None
-    if row.published is None or value is None:
-        return "-"
-    return f"{value:.1f}{OTHER_BACKBONE if row.backbone != row.published.backbone else ''}"
+    return "-" if value is None else f"{value:.1f}{'' if row.same_conditions else OTHER_CONDITIONS}"
+
+
+def _conditions(row: Row) -> str:
+    return "-" if row.published is None else f"{row.published.conditions}: {row.published.source}, {row.published.table}"
 
 
 def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str], bounded: Sequence[str]) -> list[str]:
@@ -274,15 +217,17 @@ def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str], bounded:
         definitions(numbers),
     ]
     if bounded:
-        notes.append(f"95%: interval of a single seed, {COVERAGE}.")
+        notes.append(f"95%: interval, {COVERAGE}; mean over {over}.")
     if any(row.selection == "validation" for row in rows) and "H" in numbers:
         notes.append(PENALTY_NOTE)
     if any(row.selection == "oracle" for row in rows):
         notes.append("oracle: hyperparameters selected on the TEST data.")
-    others = {row.published.backbone for row in rows if row.published and row.backbone != row.published.backbone}
-    if others:
-        ours = " or ".join(sorted({row.backbone or "other features" for row in rows}))
-        notes.append(f"{OTHER_BACKBONE} published with {', '.join(sorted(others))} features; measured with {ours}.")
+    notes += variant_notes(rows)
+    other = [row.published for row in rows if row.published and not row.same_conditions]
+    if other:
+        theirs = "; ".join(sorted({f"{one.backbone} and {one.semantics}" for one in other}))
+        ours = "; ".join(sorted({f"{row.backbone or 'other features'} and {row.semantics}" for row in rows}))
+        notes.append(f"{OTHER_CONDITIONS} published with {theirs}; measured with {ours}.")
     for row in rows:
         notes += row.remarks
     return notes

@@ -1,22 +1,16 @@
 """Run a plan: each job in a worker process, its outcome in a results folder; jobs that are done are not repeated."""
 
-import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing import get_context, parent_process
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any
 
-from sightunseen.benchmark.attempts import PendingJob, attempt, base_record, failed_outcome, shown, use_threads
+from sightunseen.benchmark.attempts import PendingJob, shown
 from sightunseen.benchmark.draws import Draw, class_numbers
 from sightunseen.benchmark.plan import DataEntry, Job, Plan
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, DamagedOutcomeError, Outcome, Store, job_id
+from sightunseen.benchmark.variant_names import variant_name
+from sightunseen.benchmark.workers import outcomes
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError, SightUnseenError
 from sightunseen.core.limits import MESSAGE_LENGTH, WORKERS
@@ -46,7 +40,7 @@ def run_plan(
     store : Store
         Results folder.
     workers : int, default=1
-        Number of jobs that run at the same time.
+        Number of jobs that run at the same time; with a GPU and several, as many closed-form ones beside those on the GPU.
     retry : bool, default=False
         Run jobs again that failed in an earlier run.
     tell : callable, optional
@@ -90,7 +84,7 @@ def run_plan(
             failed = 0 if retry else sum(_state(known, one) == FAILED for one in ready)
             hint = f", {failed} of them failed; --retry runs those again" if failed else ""
             tell(f"{before} of {len(ready)} jobs were finished in an earlier run{hint}")
-        execute = execute or partial(_outcomes, workers)
+        execute = execute or partial(outcomes, workers)
         for number, outcome in enumerate(execute(waiting, known, store.work), start=before + 1):
             store.add(outcome)
             known[outcome.id] = outcome
@@ -103,11 +97,12 @@ def _identified(jobs: Sequence[Job], tell: Tell) -> tuple[list[PendingJob], list
     """Separate the jobs whose data can be read, with their identities, from skipped ones."""
     from sightunseen.benchmark.jobs import identity_of, opened
 
-    ready: list[PendingJob] = []
+    ready: dict[int, PendingJob] = {}
     skipped: list[Outcome] = []
     unreadable: dict[tuple[DataEntry, Draw | None], str] = {}
     checked, told = set(), set()
-    for job in jobs:
+    order = {data: rank for rank, data in enumerate(dict.fromkeys(job.data for job in jobs))}
+    for index, job in sorted(enumerate(jobs), key=lambda pair: order[pair[1].data]):  # each data set is opened once
         split = job.data, job.draw
         if split not in checked:
             checked.add(split)
@@ -123,84 +118,14 @@ def _identified(jobs: Sequence[Job], tell: Tell) -> tuple[list[PendingJob], list
         if split in unreadable:
             skipped.append(Outcome(SKIPPED, _identity_without_data(job), shown(job), unreadable[split]))
         else:
-            ready.append(PendingJob(job, identity_of(job)))
-    return ready, skipped
+            ready[index] = PendingJob(job, identity_of(job))
+    return [ready[index] for index in sorted(ready)], skipped
 
 
 def _identity_without_data(job: Job) -> dict[str, Any]:
     """Identity of a job whose data cannot be read."""
-    return {"skipped": [job.split_name, job.method.shown, job.selection, job.seed]}
-
-
-def _outcomes(workers: int, waiting: Sequence[PendingJob], known: Mapping[str, Outcome], work: Path) -> Iterator[Outcome]:
-    """Yield outcomes as jobs finish. Each worker is a process with an equal share of the cores.
-
-    If a worker dies, only its job fails; a new worker takes its place. ``known`` must contain all earlier outcomes, including
-    those yielded here.
-    """
-    threads = max(1, _cores() // workers)
-    idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
-    pools = [_worker(threads) for _ in range(min(workers, len(waiting)))]
-    for pool in pools:
-        idle.put(pool)
-
-    def outcome_of(one: PendingJob) -> Outcome:
-        pool = idle.get()
-        future = pool.submit(attempt, one, base_record(one, known), work)
-        processes = list(pool._processes.values())
-        try:
-            return future.result()
-        except BrokenProcessPool:
-            reason = _exit_reason(processes)
-            pool = _worker(threads)
-            pools.append(pool)
-            return failed_outcome(one, reason)
-        finally:
-            idle.put(pool)
-
-    starters = ThreadPoolExecutor(max(1, len(pools)))
-    try:
-        for future in as_completed([starters.submit(outcome_of, one) for one in waiting]):
-            yield future.result()
-    finally:
-        starters.shutdown(wait=False, cancel_futures=True)
-        for pool in pools:
-            for process in list((pool._processes or {}).values()):
-                process.kill()  # a job inside a numpy call does not react to other signals
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _exit_reason(processes: Sequence[BaseProcess]) -> str:
-    """Describe how a worker exited."""
-    for process in processes:
-        process.join(5)
-    codes = [process.exitcode for process in processes if process.exitcode is not None]
-    code = f" with code {codes[0]}" if codes else ""
-    return f"worker exited{code} (possibly out of memory)."
-
-
-def _cores() -> int:
-    """Number of cores this process may use, which can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _worker(threads: int) -> ProcessPoolExecutor:
-    # Spawn, because a forked process with torch's threads can deadlock.
-    return ProcessPoolExecutor(1, get_context("spawn"), _begin_work, (threads,))
-
-
-def _begin_work(threads: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C and ends its workers
-    Thread(target=_exit_with_parent, daemon=True).start()
-    use_threads(threads)
-
-
-def _exit_with_parent() -> None:
-    """Exit when the main process has died; otherwise the worker would wait for its next job forever."""
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    name = variant_name(job.method.shown, job.budget, job.scaling)
+    return {"skipped": [job.split_name, name, job.selection, job.seed]}
 
 
 def _state(known: dict[str, Outcome], one: PendingJob) -> str | None:
@@ -209,7 +134,7 @@ def _state(known: dict[str, Outcome], one: PendingJob) -> str | None:
 
 
 def _line(outcome: Outcome) -> str:
-    name = f"{outcome.split_name}, {outcome.shown['label']}, seed {outcome.shown['seed']}"
+    name = f"{outcome.split_name}, {outcome.variant}, seed {outcome.shown['seed']}"
     if outcome.state != DONE:
         return f"{outcome.state}: {name}: {outcome.reason}"
     results = outcome.record["results"]

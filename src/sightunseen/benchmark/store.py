@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sightunseen.benchmark.draws import Draw
+from sightunseen.benchmark.variant_names import OWN, variant_name
 from sightunseen.core.documents import DocumentError, parse_document, validated
 from sightunseen.core.errors import ModelError, StorageError
 from sightunseen.core.files import LEFTOVER, check_writable, written_atomically
@@ -17,8 +18,8 @@ from sightunseen.core.limits import DOCUMENT_BYTES
 from sightunseen.core.locks import locked
 
 DONE, FAILED, SKIPPED = "done", "failed", "skipped"
-STORE_VERSION = 2
-READABLE = (1, 2)  # version 1 has no seal
+STORE_VERSION = 3
+READABLE = (1, 2, 3)  # version 1 has no seal, version 2 no ``cost``
 SEAL = '"sha256": "{}"'  # SHA-256 of the file in which the digits of the seal are zeros
 UNSEALED = "0" * 64
 WORK = ".work"  # folder of intermediate files
@@ -51,13 +52,16 @@ class Outcome:
     identity : mapping
         Everything that determines the result of the job, and nothing else.
     shown : mapping
-        What tables show of the job: names of data set and method, backbone, setting, selection, seed and draw.
+        What tables show of the job: names of data set and method, backbone, setting, selection, seed, budget, feature scaling
+        and draw.
     reason : str, default=""
         Why the job failed or was skipped.
     record : mapping, optional
         Run record of a job that is done.
     seconds : float, default=0.0
         Wall-clock time of the job.
+    cost : mapping of str to float, default={}
+        Further cost of the job, as far as it was measured: ``joules_gpu``, ``joules_cpu`` and ``flops``.
     """
 
     state: str
@@ -66,6 +70,7 @@ class Outcome:
     reason: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    cost: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -81,6 +86,21 @@ class Outcome:
     def split_name(self) -> str:
         """Name of the data set, and that of the draws."""
         return self.shown["data"] if self.draw is None else f"{self.shown['data']}, {self.draw.name}"
+
+    @property
+    def budget(self) -> str:
+        """Budget or preset of the method; empty if the method has one budget only, or the outcome does not say."""
+        return str(self.shown.get("budget", ""))
+
+    @property
+    def scaling(self) -> str:
+        """Feature scaling: that of the method ("own"), or "searched"."""
+        return str(self.shown.get("scaling", OWN))
+
+    @property
+    def variant(self) -> str:
+        """Name of the variant of the method, by which its rows and lines are told apart."""
+        return variant_name(self.shown["label"], self.budget, self.scaling, self.shown["selection"])
 
 
 def job_id(identity: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError
 from sightunseen.core.limits import COUNT, FOLDS, VALUE_LENGTH
 from sightunseen.core.plugins import is_path
+from sightunseen.methods.base.presets import QUICK
 
 
 def add_data_arguments(parser: argparse.ArgumentParser, needed: bool = True) -> None:
@@ -78,8 +79,11 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add_repeated(parser, "--search", "NAME=V1,V2,...", "search these values instead of the default search space of the method")
     what = "honest (default): evaluate the test images once; paper: select on the test images, as the authors' code does"
     parser.add_argument("--protocol", choices=("honest", "paper"), default="honest", help=what)
-    what = "hyperparameters: fast (default), or paper-awa1, -awa2, -cub, -sun, -apy"
-    parser.add_argument("--preset", default="fast", help=what)
+    what = (
+        "named hyperparameters of the method: quick (default), full (the authors' sizes and number of steps, for a GPU) or, of "
+        "CVC, paper-awa1, -awa2, -cub, -sun, -apy"
+    )
+    parser.add_argument("--preset", default=QUICK, metavar="NAME", help=what)
     what = "select hyperparameters on validation classes (default), or use them as given (none)"
     parser.add_argument("--select", choices=("validation", "none"), default="validation", help=what)
     what = "number of class folds (default: 1 for gradient-trained methods, else up to 5, with 50 validation classes)"

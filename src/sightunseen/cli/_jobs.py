@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sightunseen.benchmark.result_tables import Table
     from sightunseen.benchmark.runner import Execute
 
-FORMATS = ("table", "md", "csv", "latex")
+FORMATS = ("table", "md", "csv", "latex", "json")
 STOPPED = 130
 
 
@@ -84,7 +84,7 @@ def print_tables(tables: Sequence["Table"], form: str) -> None:
     ----------
     tables : sequence of Table
         Tables to print.
-    form : {"table", "md", "csv", "latex"}
+    form : {"table", "md", "csv", "latex", "json"}
         Output format.
     """
     from sightunseen.benchmark import formats

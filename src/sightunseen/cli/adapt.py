@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.core.files import sha256_of
     from sightunseen.data.tables import fingerprint_of
     from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, load_model
-    from sightunseen.methods.cvc.presets import preset
+    from sightunseen.methods.base.presets import preset_of
     from sightunseen.pipeline import AdaptationSpecification, adapt
 
     with output_folder(args) as workspace:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             raise ModelError(
                 f"{args.model} is a {type(model).__name__} model, which has no transductive form. See: sightunseen methods"
             )
-        parameters = {**preset(args.preset).adaptation, **parse_settings(args.set)}
+        parameters = {**preset_of(type(model), args.preset).adaptation, **parse_settings(args.set)}
         specification = AdaptationSpecification(parameters=parameters, hold_out=args.hold_out, **selecting_of(args))
         specification.check(model)
         opened = open_to_test(args, model)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sightunseen.methods.presets import Preset
     from sightunseen.pipeline import AutomaticSpecification, TrainingSpecification
 
 AUTO = "auto"
@@ -24,9 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
     what = (
         "name listed by sightunseen methods, package.module:Class of your own, or auto to choose one on class folds (default: "
-        "Foresight; CVC with a paper preset or protocol)"
+        "Foresight; CVC with --preset or --protocol paper)"
     )
     parser.add_argument("--method", metavar="NAME", help=what)
+    what = "also choose the feature scaling on validation classes: unit, standard, root or whitened, besides that of the method"
+    parser.add_argument("--search-scaling", action="store_true", help=what)
     parser.add_argument("--seed", type=int, default=0, help="random seed of selection and training (default: 0)")
     what = "number of models with consecutive seeds; prints mean ± std, saves the first model (default: 1)"
     parser.add_argument("--seeds", type=positive, default=1, metavar="N", help=what)
@@ -40,13 +43,15 @@ def run(args: argparse.Namespace) -> int:
     from sightunseen.cli._data import open_to_train
     from sightunseen.cli._long_run import long_work, output_folder
     from sightunseen.methods import GradientTrainedClassifier
-    from sightunseen.methods.cvc.presets import preset
+    from sightunseen.methods.presets import Preset, preset
     from sightunseen.pipeline import train
 
     with output_folder(args) as workspace:
-        specification = _automatic(args) if args.method == AUTO else _specification(args)
+        name = args.method or _default_method(args)
+        chosen = Preset() if name == AUTO else preset(args.preset, name)
+        specification = _automatic(args) if name == AUTO else _specification(args, name, chosen)
         method = getattr(specification, "method", None)  # None: to be chosen among methods without gradient training
-        opened = open_to_train(args, preset(args.preset).semantics or getattr(method, "semantics", None))
+        opened = open_to_train(args, chosen.semantics or getattr(method, "semantics", None))
         identity = {**asdict(specification), "method": getattr(method, "__name__", AUTO), "data": opened.data.describe()}
         by_gradients = method is not None and issubclass(method, GradientTrainedClassifier)
         with long_work(workspace, identity, by_gradients) as hooks, _on_cluster(args, method):
@@ -71,40 +76,54 @@ def _on_cluster(args: argparse.Namespace, method: Any) -> "Iterator[None]":
         yield
 
 
-def _specification(args: argparse.Namespace) -> "TrainingSpecification":
+def _default_method(args: argparse.Namespace) -> str:
+    """Return Foresight or, with what only CVC has, CVC; a note says so."""
+    from sightunseen.methods import Foresight
+    from sightunseen.methods.base.presets import QUICK
+    from sightunseen.methods.presets import METHOD, preset
+
+    wanted = args.preset != QUICK and args.preset not in Foresight.presets
+    if not wanted and args.protocol != "paper":
+        return "Foresight"
+    preset(args.preset)  # before the note: raises if CVC lacks it, too
+    why = f"Foresight has no preset {args.preset}" if wanted else f"--protocol paper is that of {METHOD}"
+    print(f"note: {why}, so {METHOD} is trained instead of Foresight. --method chooses another.", file=sys.stderr)
+    return METHOD
+
+
+def _specification(args: argparse.Namespace, name: str, chosen: "Preset") -> "TrainingSpecification":
     """Build the training specification; raises ``SettingsError`` on unknown or invalid hyperparameters."""
     from sightunseen.cli._arguments import parse_settings, selecting_of
-    from sightunseen.core.errors import SettingsError
     from sightunseen.methods import method_class
     from sightunseen.methods.catalogue import card_of
-    from sightunseen.methods.cvc.presets import METHOD, preset
     from sightunseen.pipeline import TrainingSpecification
 
-    chosen = preset(args.preset)
-    name = args.method or (METHOD if args.preset != "fast" or args.protocol == "paper" else "Foresight")
-    if args.method is None and name == METHOD:
-        why = f"--preset {args.preset} belongs to" if args.preset != "fast" else "--protocol paper is that of"
-        print(f"note: {why} {METHOD}, so {METHOD} is trained instead of Foresight. --method chooses another.", file=sys.stderr)
-    estimator = card_of(name).estimator
-    if args.preset != "fast" and estimator != METHOD:
-        raise SettingsError(f"preset {args.preset} is for {METHOD}; got method {name}. Set its hyperparameters with --set.")
-    method, given, selecting = method_class(estimator), parse_settings(args.set), selecting_of(args)
+    method, given, selecting = method_class(card_of(name).estimator), parse_settings(args.set), selecting_of(args)
     _check_names(name, {**given, **(selecting["search"] or {})})
-    parameters = {**chosen.settings, **given}
+    if selecting["search"] is None and args.select != "none":
+        selecting["search"] = chosen.search_without({**card_of(name).settings, **given})
+    parameters = {**chosen.settings, **card_of(name).settings, **given}
     if "device" in method._get_param_names():
         parameters["device"] = args.device
     elif args.device == "cuda":
         print(f"note: {name} runs on the CPU; --device cuda has no effect.", file=sys.stderr)
-    return TrainingSpecification(method=method, parameters=parameters, seed=args.seed, n_seeds=args.seeds, **selecting)
+    seeds = {"seed": args.seed, "n_seeds": args.seeds}
+    return TrainingSpecification(method=method, parameters=parameters, search_scaling=args.search_scaling, **seeds, **selecting)
 
 
 def _automatic(args: argparse.Namespace) -> "AutomaticSpecification":
     """Specify that the method is chosen; raises ``SettingsError`` on options that need a named method."""
     from sightunseen.cli._arguments import selecting_of
     from sightunseen.core.errors import SettingsError
+    from sightunseen.methods.base.presets import QUICK
     from sightunseen.pipeline import AutomaticSpecification
 
-    given = "--set" if args.set else f"--preset {args.preset}" if args.preset != "fast" else None
+    options = {
+        "--set": args.set,
+        f"--preset {args.preset}": args.preset != QUICK,
+        "--search-scaling": args.search_scaling,
+    }
+    given = next((name for name, is_given in options.items() if is_given), None)
     if given:
         raise SettingsError(f"--method auto chooses hyperparameters as well; {given} needs a named method. Give --method NAME.")
     if args.device == "cuda":
@@ -119,7 +138,7 @@ def _check_names(name: str, given: dict[str, Any]) -> None:
     from sightunseen.core.errors import SettingsError
     from sightunseen.methods import METHODS, method_class
     from sightunseen.methods.catalogue import card_of
-    from sightunseen.methods.cvc.presets import METHOD
+    from sightunseen.methods.presets import METHOD
 
     known = set(method_class(card_of(name).estimator)._get_param_names()) - {"seed", "device"}
     unknown = sorted(set(given) - known)

@@ -25,6 +25,7 @@ SIZE = 65_536  # units of a layer, images or classes of a batch
 NEIGHBOURS = 1_000  # nearest neighbours of an image in label propagation
 SYNTHESISED = 10_000  # features that FCLSWGAN synthesises per class
 CLASSIFIER_STEPS = 20_000  # steps of its classifier, which is trained whenever classes were added
+WHITENED_SIZE = 8_192  # features, or images if they are fewer, of a covariance that is decomposed to whiten features
 FEATURES = 10_000_000  # features of an image, or attributes of a class
 LABEL_LENGTH = 1_000  # characters of a class label or an attribute name
 DESCRIPTION_LENGTH = 1_000_000  # characters of the description of a class in a file

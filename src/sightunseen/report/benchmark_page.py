@@ -9,6 +9,7 @@ import altair as alt
 from sightunseen.benchmark.comparison import COMPARED, Comparison, comparisons
 from sightunseen.benchmark.comparison_tables import comparison_table
 from sightunseen.benchmark.ingredients import studies
+from sightunseen.benchmark.leaderboard import overviews
 from sightunseen.benchmark.paper_ablation import ablations
 from sightunseen.benchmark.result_tables import Row, Table, rows_by_data, tables
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
@@ -18,6 +19,7 @@ from sightunseen.report.ingredient_figures import study_figures
 from sightunseen.report.page import Block, DataTable, Page, Section, Tile
 from sightunseen.report.rank_figures import rank_figures
 
+BOARD = "Leaderboard"
 STEP = 20  # pixels per row
 SELECTED = {
     "validation": "selected on validation classes",
@@ -45,20 +47,22 @@ def benchmark_page(outcomes: Iterable[Outcome], title: str) -> Page:
     Returns
     -------
     Page
-        One section per ablation study, one on the ranks over random class splits, and one per data set, number of drawn seen
-        classes and setting.
+        A section with the leaderboard or one per ablation study, one on the ranks over random class splits, and one per data
+        set, number of drawn seen classes and setting.
     """
     outcomes = list(outcomes)
     listed = [outcome for outcome in outcomes if outcome.draw is None]  # splits that come with the data
     states = [outcome.state for outcome in outcomes]
-    by_title = {table.title: table for table in tables(outcomes)}
+    by_title = {table.title: table for table in tables(outcomes, conditions=True)}
     special: dict[str, tuple[str, Any, Any]] = {
         **{f"ablation, {one.name}": (f"Ablation on {one.name}", one, ablation_figures) for one in ablations(listed)},
         **{f"study, {one.name}": (f"Study of Foresight on {one.name}", one, study_figures) for one in studies(listed)},
     }
     compared = _grouped(comparisons(outcomes))
-    anchors = _anchors([*special, *compared, *by_title])
-    sections = []
+    anchors = _anchors([BOARD, *special, *compared, *by_title])
+    board = [] if special else overviews(outcomes)  # the variants of a study are no rivals
+    overall = [_table(f"{anchors[BOARD]}-{number}", table) for number, table in enumerate(board, start=1)]
+    sections = [Section(anchors[BOARD], BOARD, overall)] if board else []
     for name, (heading, study, figures_of) in special.items():
         anchor = anchors[name]
         found = [_table(f"{anchor}-{number}", table) for number, table in enumerate(study.tables(), start=1)]
@@ -112,11 +116,11 @@ def _ranking(anchor: str, rows: Sequence[Row]) -> Figure:
     found: list[tuple[Any, ...]] = []
     for metric in COMPARED:
         for row in rows:
-            found.append((metric, row.name, SELECTED[row.selection], *interval(row, metric), ""))
+            found.append((metric, row.variant, SELECTED[row.selection], *interval(row, metric), ""))
             published = row.published.numbers[metric] if row.published else None
             if row.published is not None and published is not None:
                 source = f"{row.published.source}, {row.published.backbone}"
-                found.append((metric, row.name, "published", published, published, published, source))
+                found.append((metric, row.variant, "published", published, published, published, source))
     columns = columns_of(("panel", "method", "kind", *HEADS, "source"), found)
     panels = [Panel(_ranked(metric, rows), PANELS[metric], STEP * len(rows)) for metric in COMPARED]
     caption = (
@@ -129,7 +133,7 @@ def _ranking(anchor: str, rows: Sequence[Row]) -> Figure:
 
 
 def _ranked(metric: str, rows: Sequence[Row]) -> alt.TopLevelMixin:
-    order = [row.name for row in sorted(rows, key=lambda row: -(row.mean(metric) or 0.0))]
+    order = [row.variant for row in sorted(rows, key=lambda row: -(row.mean(metric) or 0.0))]
     present = {SELECTED[row.selection] for row in rows} | {"published" for row in rows if row.published}
     marks = {kind: mark for kind, mark in MARKS.items() if kind in present}
     kinds = alt.Scale(domain=list(marks), range=[colour for colour, _ in marks.values()])
@@ -151,7 +155,7 @@ def _balance(anchor: str, rows: Sequence[Row]) -> Figure:
     kinds = {"as used": "", "without seen-class bias": "_plain"}
     metrics = ("U", "S", "H")
     found = [
-        (row.name, kind, *(row.mean(f"{metric}{ending}") for metric in metrics))
+        (row.variant, kind, *(row.mean(f"{metric}{ending}") for metric in metrics))
         for row in rows
         for kind, ending in kinds.items()
     ]
@@ -176,7 +180,7 @@ def _balance(anchor: str, rows: Sequence[Row]) -> Figure:
 
 def _cost(anchor: str, rows: Sequence[Row]) -> Figure:
     """H against the mean duration of a job."""
-    columns = columns_of(("method", "seconds", "H"), [(row.name, max(row.seconds, 0.1), row.mean("H")) for row in rows])
+    columns = columns_of(("method", "seconds", "H"), [(row.variant, max(row.seconds, 0.1), row.mean("H")) for row in rows])
     base = alt.Chart(ROWS).encode(
         x=alt.X("seconds:Q", title="seconds per job", scale=alt.Scale(type="log")),
         y=alt.Y("H:Q", title="H (%)", scale=alt.Scale(zero=False)),

@@ -38,7 +38,8 @@ def outcome(method: str, seed: int, t1: float, h: float = 10.0, seen: int | str 
         **changes,
     }
     settings = {"name": method, "version": version, "settings": {}}
-    identity = {"method": settings, **{name: shown[name] for name in ("seed", "draw", "selection", "data")}}
+    parts = {name: shown[name] for name in ("seed", "draw", "selection")}
+    identity = {"method": settings, **parts, "data": {"name": shown["data"]}}
     results = dict.fromkeys(NUMBERS, 10.0) | {"T1": t1, "H": h}
     return Outcome(state, identity, shown, record={"results": results} if state == DONE else {}, seconds=1.0)
 

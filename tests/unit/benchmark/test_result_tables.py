@@ -122,11 +122,13 @@ def bounded(method: str, seed: int, **results: Any) -> Outcome:
     return replace(made, record=record)
 
 
-def test_interval_of_a_single_seed_is_a_column() -> None:
-    (table,) = tables([bounded("ESZSL", 0), bounded("ALE", 0), bounded("ALE", 1), outcome("SAE", 0, 30.0, 20.0)])
-    assert column(table, "T1 95%") == {"ESZSL": "44.2-57.9", "ALE": "-", "SAE": "-"}
-    assert column(table, "H 95%")["ESZSL"] == "30.0-48.0"
-    assert any(note.startswith("95%: interval of a single seed") for note in table.notes)
+def test_mean_bounds_of_the_seeds_intervals_are_a_column() -> None:
+    wider = bounded("ALE", 1)
+    wider = replace(wider, record={**wider.record, "intervals": {"T1": [40.25, 61.9]}})
+    (table,) = tables([bounded("ESZSL", 0), bounded("ALE", 0), wider, outcome("SAE", 0, 30.0, 20.0)])
+    assert column(table, "T1 95%") == {"ESZSL": "44.2-57.9", "ALE": "42.2-59.9", "SAE": "-"}
+    assert column(table, "H 95%") == {"ESZSL": "30.0-48.0", "ALE": "-", "SAE": "-"}
+    assert any(note.startswith("95%: interval, chance in which classes") for note in table.notes)
     assert "T1 95%" not in tables(OUTCOMES)[0].columns
     assert [name for name in tables([bounded("ESZSL", 0)], "zsl")[0].columns if "95%" in name] == ["T1 95%"]
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sightunseen.benchmark.jobs import base_identity_of, carry_out, data_of, ide
 from sightunseen.benchmark.plan import Plan, plan_of
 from sightunseen.benchmark.runner import run_plan
 from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Store, job_id
+from sightunseen.benchmark.workers import outcomes
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods import ESZSL, ZeroShotClassifier
@@ -30,25 +32,10 @@ FAST = {"name": "ESZSL", "search": {"feature_penalty": [1.0, 10.0]}}
 BROKEN = {"name": "DEM", "settings": {"learning_rate": 1e30, "n_steps": 200, "hidden": 8}, "search": {}}
 
 
-@pytest.fixture(scope="module")
-def data_folder(small_world: ZeroShotDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the small data set as tables."""
-    folder = tmp_path_factory.mktemp("data")
-    (folder / "world").mkdir()
-    split = np.full(len(small_world.labels), "train", dtype="<U11")
-    split[small_world.test_seen_rows], split[small_world.test_unseen_rows] = "test_seen", "test_unseen"
-    np.savez(folder / "world" / "features.npz", X=small_world.features, y=small_world.labels, split=split)
-    table = small_world.classes
-    lines = [",".join(["class", *(table.attribute_names or ())])]
-    lines += [",".join([str(label), *map(str, vector)]) for label, vector in zip(table.labels, table.vectors, strict=True)]
-    (folder / "world" / "classes.csv").write_text("\n".join(lines))
-    return folder
-
-
 @pytest.fixture
-def plan(data_folder: Path) -> Callable[..., Plan]:
+def plan(world_folder: Path) -> Callable[..., Plan]:
     def make(*methods: dict[str, Any], **others: Any) -> Plan:
-        return plan_of({"method": list(methods), "data": [{"path": "world"}], **others}, data_folder)
+        return plan_of({"method": list(methods), "data": [{"path": "world"}], **others}, world_folder)
 
     return make
 
@@ -120,13 +107,13 @@ def test_record_that_is_not_finite_fails_only_its_job(
     assert any("not JSON compliant" in outcome.reason for outcome in store.outcomes().values())
 
 
-def test_missing_data_are_skipped_and_attempted_again(plan: Callable[..., Plan], tmp_path: Path, data_folder: Path) -> None:
+def test_missing_data_are_skipped_and_attempted_again(plan: Callable[..., Plan], tmp_path: Path, world_folder: Path) -> None:
     store, elsewhere = Store(tmp_path / "results"), tmp_path / "elsewhere"
     content = {"method": [FAST], "data": [{"path": "world"}]}
     assert run_plan(plan_of(content, elsewhere), store) == {DONE: 0, FAILED: 0, SKIPPED: 1}
     (outcome,) = store.outcomes().values()
     assert "no file or folder" in outcome.reason
-    elsewhere.symlink_to(data_folder)
+    elsewhere.symlink_to(world_folder)
     assert run_plan(plan_of(content, elsewhere), store) == {DONE: 1, FAILED: 0, SKIPPED: 0}
     assert [outcome.state for outcome in store.outcomes().values()] == [DONE]
     # Identical data in another folder are the same job.
@@ -134,12 +121,12 @@ def test_missing_data_are_skipped_and_attempted_again(plan: Callable[..., Plan],
     assert len(store.outcomes()) == 1
 
 
-def test_skipped_jobs_go_when_the_plan_is_mended(tmp_path: Path, data_folder: Path) -> None:
+def test_skipped_jobs_go_when_the_plan_is_mended(tmp_path: Path, world_folder: Path) -> None:
     store = Store(tmp_path / "results")
     wrong = {"method": [FAST], "data": [{"path": "wrld"}, {"path": "world", "semantics": "nonsense"}]}
-    assert run_plan(plan_of(wrong, data_folder), store) == {DONE: 0, FAILED: 0, SKIPPED: 2}
+    assert run_plan(plan_of(wrong, world_folder), store) == {DONE: 0, FAILED: 0, SKIPPED: 2}
     mended = {"method": [FAST], "data": [{"path": "world"}]}
-    assert run_plan(plan_of(mended, data_folder), store) == {DONE: 1, FAILED: 0, SKIPPED: 0}
+    assert run_plan(plan_of(mended, world_folder), store) == {DONE: 1, FAILED: 0, SKIPPED: 0}
     assert [outcome.state for outcome in store.outcomes().values()] == [DONE]
 
 
@@ -169,6 +156,22 @@ def test_identity_has_the_draw_and_nothing_new_without_one(plan: Callable[..., P
     assert found[0] == found[1]
     assert len({job_id(one) for one in (identity_of(job), *found)}) == 5
     assert found[0].keys() - known == {"draw"}
+
+
+@pytest.mark.parametrize("name", ["ESZSL", "DEM"])
+def test_budgets_and_scalings_leave_the_identity_of_usual_jobs_unchanged(plan: Callable[..., Plan], name: str) -> None:
+    (usual,) = plan({"name": name}).jobs()
+    varied = plan({"name": name}, budget=["quick", "full"], feature_scaling=["own", "searched"]).jobs()
+    found = [identity_of(job) for job in varied]
+    assert found[0] == identity_of(usual)
+    assert len({job_id(one) for one in found}) == len(found) == (2 if name == "ESZSL" else 4)
+
+
+def test_gradient_trained_and_closed_form_jobs_run_side_by_side(plan: Callable[..., Plan], tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    trained = {"name": "DEM", "settings": {"hidden": 8, "n_steps": 100, "device": "cpu"}, "search": {}}
+    with_gpu = partial(outcomes, 2, gpu=True)
+    assert run_plan(plan(FAST, trained, seeds=2), store, 2, execute=with_gpu) == {DONE: 4, FAILED: 0, SKIPPED: 0}
 
 
 def test_methods_have_the_same_draw(plan: Callable[..., Plan]) -> None:
@@ -253,12 +256,12 @@ def test_selection_of_the_inductive_job_is_reused(plan: Callable[..., Plan], mon
     assert (begun.results, begun.settings, begun.selection) == (whole.results, whole.settings, whole.selection)
 
 
-def test_killed_run_loses_only_running_jobs(data_folder: Path, tmp_path: Path) -> None:
+def test_killed_run_loses_only_running_jobs(world_folder: Path, tmp_path: Path) -> None:
     """SIGKILL after the first outcome; the second run repeats no finished job, and no worker is left running."""
     content = 'seeds = 4\n[[method]]\nname = "ESZSL"\nsearch = { feature_penalty = [1.0, 10.0] }\n[[data]]\npath = "world"\n'
     (tmp_path / "plan.toml").write_text(content)
     command = [sys.executable, "-m", "sightunseen", "benchmark", "run", str(tmp_path / "plan.toml")]
-    command += ["--data", str(data_folder), "--out", str(tmp_path / "results"), "--jobs", "2"]
+    command += ["--data", str(world_folder), "--out", str(tmp_path / "results"), "--jobs", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as first:
         assert first.stderr is not None
         assert first.stderr.readline().startswith("[1/4]")
@@ -297,12 +300,12 @@ def test_dead_worker_fails_only_its_job(plan: Callable[..., Plan], tmp_path: Pat
     assert "worker exited with code -9 (possibly out of memory)" in failed.reason
 
 
-def test_ctrl_c_stops_and_tells_how_to_resume(data_folder: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_and_tells_how_to_resume(world_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(
         'seeds = 50\n[[method]]\nname = "CVC"\nsettings = { n_steps = 200, hidden = 16 }\n[[data]]\npath = "world"\n'
     )
     command = [sys.executable, "-m", "sightunseen", "benchmark", "run", str(tmp_path / "plan.toml")]
-    command += ["--data", str(data_folder), "--out", str(tmp_path / "results")]
+    command += ["--data", str(world_folder), "--out", str(tmp_path / "results")]
     options: dict[str, Any] = {"text": True, "start_new_session": True, "preexec_fn": _enable_ctrl_c}
     with subprocess.Popen(command, stderr=subprocess.PIPE, **options) as run:
         assert run.stderr is not None

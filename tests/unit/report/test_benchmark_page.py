@@ -94,7 +94,7 @@ def test_tiles_count_jobs_by_state() -> None:
 
 
 def test_the_table_lists_every_method_and_notes_failures() -> None:
-    (table,) = tables(benchmark_page(OUTCOMES, "Benchmark"))
+    table = next(table for table in tables(benchmark_page(OUTCOMES, "Benchmark")) if table.title == "All results")
     found = dict(zip(table.columns["method"], table.columns["T1"], strict=True))
     assert found == {
         "ESZSL": f"51.0 ± {statistics.stdev([50, 51, 52]):.1f}",
@@ -148,11 +148,36 @@ def test_each_data_set_and_setting_has_a_section() -> None:
     others = [outcome("ALE-tran", setting="transductive"), outcome("ALE", data="AWA1", published_name="AWA1")]
     page = benchmark_page([*OUTCOMES, *others], "Benchmark")
     assert [section.title for section in page.sections] == [
+        "Leaderboard",
         "AWA1, inductive",
         "CUB res50, inductive",
         "CUB res50, transductive",
     ]
     assert len(page.figures) == 9
+
+
+def test_leaderboard_has_every_budget_and_both_settings() -> None:
+    budgets = [outcome("CVC", seed, 55.0 + seed, 50.0, budget="full") for seed in range(2)]
+    budgets.append(outcome("CVC", 0, 45.0, 41.0, budget="quick"))
+    others = [outcome("ALE-tran", setting="transductive"), outcome("Foresight", t1=60.0, h=55.0)]
+    page = benchmark_page([*OUTCOMES, *_own_identities(budgets), *others], "Benchmark")
+    section = page.sections[0]
+    assert section.title == "Leaderboard"
+    inductive, transductive, lead = (block for block in section.blocks if isinstance(block, DataTable))
+    rows = {(row["method"], row["budget"]): row for row in rows_of(inductive.columns)}
+    assert rows["CVC", "full"]["CUB res50: T1"] == "55.5 ± 0.7"
+    assert rows["CVC", "quick"]["CUB res50: T1"] == "45.0"
+    assert inductive.columns["method"][:2] == ["Foresight", "CVC"]
+    assert transductive.columns["method"] == ["ALE-tran"]
+    assert rows_of(lead.columns)[0]["T1 best other"] == "55.5 CVC (full)"
+    ranking = figure(page, "ranking").columns
+    assert {"CVC", "CVC (full)"} <= set(ranking["method"])
+    assert_ids_are_unique(page)
+
+
+def _own_identities(outcomes: list[Outcome]) -> list[Outcome]:
+    """Outcomes whose identity has the budget, as other hyperparameters do."""
+    return [replace(one, identity={**one.identity, "search": one.shown["budget"]}) for one in outcomes]
 
 
 def test_an_ablation_has_both_tables_and_their_figures() -> None:
@@ -193,12 +218,13 @@ def test_random_class_splits_have_ranks_and_a_section_per_number_of_seen_classes
     ]
     page = benchmark_page([*OUTCOMES, *draws], "Robustness")
     assert [section.title for section in page.sections] == [
+        "Leaderboard",
         "Random class splits, class sizes 1:20, inductive",
         "CUB res50, inductive",
         "CUB res50, 8 seen classes, class sizes 1:20, inductive",
         "CUB res50, 12 seen classes, class sizes 1:20, inductive",
     ]
-    ranks = page.sections[0]
+    ranks = page.sections[1]
     assert [block.kind for block in ranks.blocks] == ["figure"] * 3 + ["table"] * 2
     table = next(block for block in ranks.blocks if isinstance(block, DataTable))
     assert dict(zip(table.columns["method"], table.columns["rank T1"], strict=True))["Foresight"] == "1.00"

@@ -1,0 +1,236 @@
+"""Leaderboard: every method and budget on all data sets of a results folder, and how far Foresight is ahead of the others."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sightunseen.benchmark.comparison import COMPARED
+from sightunseen.benchmark.result_tables import Table, cost_columns, rank_of, tables, variant_columns, variant_notes
+from sightunseen.benchmark.rows import SHORT, Row, row_of, seeds_together
+from sightunseen.benchmark.store import DONE, Outcome
+from sightunseen.benchmark.variant_names import OWN, SEARCHED
+from sightunseen.core.metrics import ACCURACIES, definitions
+from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE
+
+LEADERS = {INDUCTIVE: "Foresight", TRANSDUCTIVE: "Foresight-tran"}
+TITLE = "Leaderboard"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One variant of a method on all data sets.
+
+    Parameters
+    ----------
+    rows : dict of str to Row
+        Results by data set; those without a result are left out.
+    ranks : dict of str to float
+        Mean rank over all data sets by T1 and by H; empty if a data set has no result.
+    """
+
+    rows: dict[str, Row]
+    ranks: dict[str, float]
+
+    @property
+    def first(self) -> Row:
+        """Row of the first data set, for what all rows have in common."""
+        return next(iter(self.rows.values()))
+
+    @property
+    def cost(self) -> dict[str, float]:
+        """Mean of each cost over the data sets on which it was measured."""
+        names = dict.fromkeys(name for row in self.rows.values() for name in row.cost)
+        return {name: statistics.fmean(row.cost[name] for row in self.rows.values() if name in row.cost) for name in names}
+
+
+def leaderboard_tables(outcomes: Iterable[Outcome]) -> list[Table]:
+    """Build all tables of a leaderboard.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Outcomes of jobs. Random class splits and jobs that were selected on test data are left out; of a method with several
+        versions, the newest counts.
+
+    Returns
+    -------
+    list of Table
+        The tables of :func:`overviews`, and one per data set and setting with intervals, costs and published numbers. Empty if
+        no job is done.
+    """
+    outcomes = list(outcomes)
+    found = overviews(outcomes)
+    return [*found, *tables(newest(outcomes), conditions=True)] if found else []
+
+
+def overviews(outcomes: Iterable[Outcome]) -> list[Table]:
+    """Build the tables over all data sets.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Outcomes of jobs; see :func:`leaderboard_tables`.
+
+    Returns
+    -------
+    list of Table
+        One table of all methods for each setting, and Foresight's lead. Empty if no job is done.
+    """
+    chosen = newest(outcomes)
+    by_setting = {setting: _rows(chosen, setting) for setting in (INDUCTIVE, TRANSDUCTIVE)}
+    found = [_overview(setting, rows) for setting, rows in by_setting.items() if rows]
+    lead = lead_table(chosen)
+    return found if lead is None else [*found, lead]
+
+
+def newest(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Choose the outcomes of a leaderboard.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Outcomes of jobs.
+
+    Returns
+    -------
+    list of Outcome
+        Those on the splits of the data sets, without jobs that were selected on test data. Of several results of one variant
+        on one data set, those of the newest version, and of these the ones with most seeds.
+    """
+    groups: dict[tuple[str, str], list[list[Outcome]]] = defaultdict(list)
+    for group in seeds_together(outcomes):
+        if group[0].draw is None and group[0].shown["selection"] != "oracle":
+            groups[group[0].split_name, group[0].variant].append(group)
+    return [outcome for rivals in groups.values() for outcome in max(rivals, key=_recency)]
+
+
+def _recency(group: Sequence[Outcome]) -> tuple[int, int]:
+    """Sort key of results of one variant: version, then number of seeds."""
+    version = group[0].identity.get("method", {}).get("version", 0)
+    return version, sum(outcome.state == DONE for outcome in group)
+
+
+def _rows(outcomes: Sequence[Outcome], setting: str) -> dict[str, dict[str, Row]]:
+    """Rows with a result by data set, sorted, and variant."""
+    found: dict[str, dict[str, Row]] = defaultdict(dict)
+    for group in seeds_together(outcomes):
+        row = row_of(group)
+        if group[0].shown["setting"] == setting and row.seeds:
+            found[group[0].split_name][row.variant] = row
+    return {data: found[data] for data in sorted(found)}
+
+
+def entries(rows: dict[str, dict[str, Row]]) -> list[Entry]:
+    """Collect the rows of each variant over data sets, the best mean rank by H first.
+
+    Parameters
+    ----------
+    rows : dict of str to dict of str to Row
+        Rows by data set and variant.
+
+    Returns
+    -------
+    list of Entry
+        Variants with results on all data sets, then the others by name.
+    """
+    found = []
+    for variant in dict.fromkeys(name for of_data in rows.values() for name in of_data):
+        own = {data: of_data[variant] for data, of_data in rows.items() if variant in of_data}
+        ranks = {
+            metric: statistics.fmean(int(rank_of(row, list(rows[data].values()), metric)) for data, row in own.items())
+            for metric in COMPARED
+            if len(own) == len(rows)
+        }
+        found.append(Entry(own, ranks))
+    return sorted(found, key=lambda entry: (entry.ranks.get("H", float("inf")), entry.first.variant))
+
+
+def _overview(setting: str, rows: dict[str, dict[str, Row]]) -> Table:
+    """Table of one setting: mean ranks, T1 and H on every data set, and the mean cost of a job."""
+    found = entries(rows)
+    every = [row for entry in found for row in entry.rows.values()]
+    variant, cost = variant_columns(every), cost_columns(every)
+    columns = ["method", "year", *(name for name, _ in variant), *(f"rank {metric}" for metric in COMPARED)]
+    columns += [f"{data}: {metric}" for data in rows for metric in COMPARED] + ["s", *(name for name, _ in cost)]
+    lines = []
+    for entry in found:
+        line = [entry.first.name, _year(entry.first), *(cell(entry.first) for _, cell in variant)]
+        line += [f"{entry.ranks[metric]:.1f}" if metric in entry.ranks else "-" for metric in COMPARED]
+        line += [_result(entry.rows.get(data), metric) for data in rows for metric in COMPARED]
+        line += [f"{statistics.fmean(row.seconds for row in entry.rows.values()):.0f}"]
+        lines.append([*line, *(cell(replace(entry.first, cost=entry.cost)) for _, cell in cost)])
+    notes = [
+        "Percent, mean ± standard deviation over seeds; rank: mean over data sets, 1 is best; s: mean seconds of a job.",
+        definitions(ACCURACIES),
+        *variant_notes(every),
+    ]
+    return Table(f"{TITLE}, {setting}", columns, lines, notes)
+
+
+def _year(row: Row) -> str:
+    card = CARDS.get(row.method)
+    return "-" if card is None or card.year is None else str(card.year)
+
+
+def _result(row: Row | None, metric: str) -> str:
+    """Mean and standard deviation; the ranked metric has the mark of short training."""
+    return "-" if row is None else f"{row.shown(metric)}{SHORT if row.short and metric == COMPARED[-1] else ''}"
+
+
+def lead_table(outcomes: Iterable[Outcome]) -> Table | None:
+    """Compare Foresight with the best other method, with the methods' own feature scalings and with searched ones.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Outcomes of jobs.
+
+    Returns
+    -------
+    Table or None
+        A row per data set, setting and scaling; None if Foresight or all others have no result.
+    """
+    outcomes = list(outcomes)
+    lines = []
+    for setting, leader in LEADERS.items():
+        for data, of_data in _rows(outcomes, setting).items():
+            rows = list(of_data.values())
+            scalings = (OWN, SEARCHED) if any(row.scaling == SEARCHED for row in rows) else (OWN,)
+            for scaling in scalings:
+                line = _lead([row for row in rows if _counts(row, rows, scaling)], leader)
+                if line:
+                    lines.append([data, setting, scaling, *line])
+    if not lines:
+        return None
+    columns = ["data", "setting", "scaling"]
+    for metric in COMPARED:
+        columns += [f"{metric} Foresight", f"{metric} best other", f"{metric} lead"]
+    notes = [
+        "Percent, means over seeds. Best other: the best result of any other method and budget.",
+        "scaling: of the method (own), or chosen on validation classes among those of every method (searched). Foresight "
+        "always chooses its own; methods that cannot choose count with theirs.",
+        definitions(ACCURACIES),
+    ]
+    return Table("Foresight's lead", columns, lines, notes)
+
+
+def _counts(row: Row, rows: Sequence[Row], scaling: str) -> bool:
+    """Whether a row is the result of its method and budget with a scaling, or the method cannot choose it."""
+    if row.scaling == scaling:
+        return True
+    chosen = {(other.label, other.budget) for other in rows if other.scaling == SEARCHED}
+    return scaling == SEARCHED and (row.label, row.budget) not in chosen
+
+
+def _lead(rows: Sequence[Row], leader: str) -> list[str]:
+    """Cells of Foresight, the best other method and the difference, by T1 and by H; empty if one of them is missing."""
+    cells: list[str] = []
+    for metric in COMPARED:
+        means = {row.variant: row.mean(metric) or 0.0 for row in rows if row.selection == "validation"}
+        own, others = means.pop(leader, None), means
+        if own is None or not others:
+            return []
+        best = max(others, key=others.__getitem__)
+        cells += [f"{own:.1f}", f"{others[best]:.1f} {best}", f"{own - others[best]:+.1f}"]
+    return cells

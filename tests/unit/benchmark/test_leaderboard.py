@@ -1,0 +1,190 @@
+"""The leaderboard: ranks over data sets, marks, costs, Foresight's lead and published numbers, from made-up outcomes."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sightunseen.benchmark.formats import as_json, as_latex
+from sightunseen.benchmark.leaderboard import lead_table, leaderboard_tables, overviews
+from sightunseen.benchmark.result_tables import Table, tables
+from sightunseen.benchmark.rows import short_of_training
+from sightunseen.benchmark.store import DONE, FAILED, Outcome, Store
+from sightunseen.core.metrics import RECORDED
+
+
+def outcome(method: str, t1: float, h: float, seed: int = 0, data: str = "CUB", **changes: Any) -> Outcome:
+    """Outcome of a variant; ``cost`` and ``record`` are parts of the outcome, the other changes are shown."""
+    cost, record = changes.pop("cost", {}), changes.pop("record", {})
+    shown = {
+        "data": data,
+        "published_name": "CUB",
+        "backbone": "ResNet-50",
+        "method": method,
+        "label": method,
+        "setting": "inductive",
+        "selection": "validation",
+        "seed": seed,
+        **changes,
+    }
+    variant = [shown.get(name) for name in ("budget", "scaling", "selection", "data")]
+    method_identity = {"name": method, "settings": {"seed": seed}, "version": changes.get("version", 1)}
+    identity = {"method": method_identity, "seed": seed, "data": {"semantics": "att"}, "search": variant}
+    results = dict.fromkeys(RECORDED, 10.0) | {"T1": t1, "H": h}
+    return Outcome(DONE, identity, shown, record={"results": results, **record}, seconds=4.0, cost=cost)
+
+
+def rows(table: Table) -> list[dict[str, str]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def row(table: Table, **wanted: str) -> dict[str, str]:
+    (found,) = [one for one in rows(table) if one.items() >= wanted.items()]
+    return found
+
+
+def stopped(steps: int, **settings: Any) -> dict[str, Any]:
+    """Record of a run with stopping points 100 and 200 whose best one is ``steps``."""
+    points = [{"steps": 100}, {"steps": 200}]
+    tried = [{"settings": {"margin": 5.0}, "points": points[:1]}, {"settings": settings, "points": points}]
+    return {"selection": {"chosen": {**settings, "steps": steps, "seen_penalty": 0.3}, "tried": tried}}
+
+
+def test_ranks_are_means_over_data_sets() -> None:
+    found = [
+        *(outcome("ESZSL", 50.0 + seed, 40.0, seed) for seed in range(3)),
+        outcome("ESZSL", 30.0, 20.0, data="AWA1"),
+        outcome("ALE", 55.0, 30.0),
+        outcome("ALE", 20.0, 25.0, data="AWA1"),
+        outcome("SAE", 60.0, 60.0),
+    ]
+    (table,) = overviews(found)
+    assert table.title == "Leaderboard, inductive"
+    eszsl, ale, sae = row(table, method="ESZSL"), row(table, method="ALE"), row(table, method="SAE")
+    assert (eszsl["rank H"], ale["rank H"], sae["rank H"]) == ("2.0", "2.0", "-")  # 2 and 2; 3 and 1; none on AWA1
+    assert (eszsl["rank T1"], ale["rank T1"]) == ("2.0", "2.0")  # 3 and 1; 2 and 2
+    assert eszsl["CUB: T1"] == "51.0 ± 1.0"
+    assert sae["AWA1: T1"] == "-"
+    assert (eszsl["year"], eszsl["s"]) == ("2015", "4")
+    assert [one["method"] for one in rows(table)][-1] == "SAE"
+
+
+def test_oracle_draws_and_older_versions_are_left_out() -> None:
+    draw = {"seen": 8, "unequal": 1.0}
+    found = [
+        outcome("ESZSL", 50.0, 40.0),
+        outcome("ESZSL", 10.0, 10.0, version=0),
+        outcome("ESZSL", 99.0, 99.0, selection="oracle"),
+        outcome("ESZSL", 98.0, 98.0, draw=draw),
+    ]
+    for order in (found, found[::-1]):
+        assert [one["CUB: T1"] for one in rows(overviews(order)[0])] == ["50.0"]
+    assert [table.title for table in leaderboard_tables(found)] == ["Leaderboard, inductive", "CUB, inductive"]
+    assert leaderboard_tables([Outcome(FAILED, found[0].identity, found[0].shown, "no memory")]) == []
+
+
+def test_tables_show_budget_scaling_and_cost() -> None:
+    found = [
+        outcome("CVC", 50.0, 40.0, budget="quick", cost={"flops": 2.5e12}),
+        outcome("CVC", 60.0, 50.0, budget="full", cost={"joules_gpu": 1500.0, "joules_cpu": 500.0}),
+        outcome("ESZSL", 45.0, 35.0),
+        outcome("ESZSL", 47.0, 37.0, scaling="searched"),
+    ]
+    for table in (tables(found)[0], overviews(found)[0]):
+        full, quick = row(table, method="CVC", budget="full"), row(table, method="CVC", budget="quick")
+        assert (full["kJ"], full["TFLOP"]) == ("2", "-")
+        assert (quick["kJ"], quick["TFLOP"]) == ("-", "2.5")
+        assert row(table, method="ESZSL", scaling="searched")["budget"] == "-"
+        assert any("counters of CPU and GPU" in note for note in table.notes)
+        assert any(note.startswith("budget: quick") for note in table.notes)
+    (plain,) = tables(found[2:3])
+    assert not {"budget", "scaling", "kJ", "TFLOP"} & set(plain.columns)
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (stopped(200, margin=1.0), True),
+        (stopped(100, margin=1.0), False),
+        ({"selection": {}, "parent": stopped(200)}, True),
+        ({"selection": {}, "parent": stopped(100)}, False),
+        ({"selection": {"chosen": {"margin": 1.0}, "tried": []}}, False),
+        ({"selection": {"chosen": {"steps": 100}, "tried": [{"settings": {}, "points": [{"steps": 100}]}]}}, False),
+        (
+            {"selection": {"chosen": {"steps": 1}, "tried": [3, {"points": {"steps": 1}}, {"settings": {}, "points": [1, 2]}]}},
+            False,
+        ),
+        ({"selection": None, "parent": "none"}, False),
+        ({}, False),
+    ],
+)
+def test_training_is_short_if_the_best_stopping_point_is_the_last(record: dict[str, Any], expected: bool) -> None:
+    assert short_of_training(record) is expected
+
+
+def test_rows_are_marked_if_most_seeds_are_short_of_training() -> None:
+    def ale(*steps: int) -> list[Outcome]:
+        return [outcome("ALE", 50.0, 40.0, seed, record=stopped(end)) for seed, end in enumerate(steps)]
+
+    marked = ale(200, 200, 100)
+    (table,) = tables(marked)
+    assert table.rows[0][0] == "ALE‡"
+    assert any(note.startswith("‡ short of training") for note in table.notes)
+    assert "‡" not in as_latex([table])
+    assert row(overviews(marked)[0], method="ALE")["CUB: H"] == "40.0 ± 0.0‡"
+    for steps in ((200, 100, 100), (200, 100)):
+        (table,) = tables(ale(*steps))
+        assert table.rows[0][0] == "ALE"
+        assert not any("‡" in note for note in table.notes)
+
+
+def test_lead_is_the_difference_to_the_best_other_method_with_each_scaling() -> None:
+    found = [
+        outcome("Foresight", 60.0, 50.0),
+        outcome("ALE", 50.0, 30.0, budget="quick"),
+        outcome("ALE", 55.0, 35.0, budget="full"),
+        outcome("ALE", 58.0, 36.0, budget="full", scaling="searched"),
+        outcome("SAE", 40.0, 45.0),
+    ]
+    table = lead_table(found)
+    assert table is not None
+    own, searched = row(table, scaling="own"), row(table, scaling="searched")
+    assert (own["T1 best other"], own["T1 lead"]) == ("55.0 ALE (full)", "+5.0")
+    assert (own["H best other"], own["H lead"]) == ("45.0 SAE", "+5.0")
+    assert (searched["T1 best other"], searched["T1 lead"]) == ("58.0 ALE (full, searched scaling)", "+2.0")
+    assert searched["H best other"] == "45.0 SAE"  # which has no searched scaling
+    assert lead_table(found[:1]) is None
+    assert lead_table(found[1:]) is None
+
+
+def test_published_numbers_have_their_conditions() -> None:
+    ours = [outcome("ESZSL", 50.0, 40.0), outcome("Foresight", 60.0, 50.0)]
+    detail = leaderboard_tables(ours)[-1]
+    assert row(detail, method="ESZSL")["published with"].startswith("ResNet-101, attributes, selected on ")
+    assert row(detail, method="Foresight")["published with"] == "-"
+    assert "published with" not in tables(ours)[0].columns
+
+
+def test_published_numbers_with_other_class_vectors_are_marked() -> None:
+    same = outcome("ESZSL", 50.0, 40.0, backbone="ResNet-101")
+    identity = {**same.identity, "data": {"semantics": "sent_splits:att"}}
+    found = [tables([one])[0] for one in (same, replace(same, identity=identity))]
+    assert [row(table, method="ESZSL")["T1 pub."] for table in found] == ["53.9", "53.9†"]
+    assert "† published with ResNet-101 and attributes; measured with ResNet-101 and sentences." in found[1].notes
+
+
+def test_json_has_the_cells_of_the_tables() -> None:
+    found = leaderboard_tables([outcome("ESZSL", 50.0, 40.0)])
+    read = json.loads(as_json(found))
+    assert [(one["title"], one["columns"], one["rows"], one["notes"]) for one in read] == [
+        (one.title, list(one.columns), [list(line) for line in one.rows], list(one.notes)) for one in found
+    ]
+
+
+def test_cost_and_budget_are_stored(tmp_path: Any) -> None:
+    store = Store(tmp_path / "results")
+    made = outcome("CVC", 50.0, 40.0, budget="full", cost={"joules_gpu": 12.5})
+    store.add(made)
+    (read,) = store.outcomes().values()
+    assert (read.cost, read.budget, read.variant) == ({"joules_gpu": 12.5}, "full", "CVC (full)")
