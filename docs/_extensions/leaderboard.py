@@ -1,8 +1,13 @@
-"""Directive ``leaderboard``: one table per setting, read from the tables of the results page."""
+"""Directive ``leaderboard``: tables of stored benchmark results, with links to the methods.
 
-import itertools
-import re
+``docs/leaderboard/results.json`` is written by ``sightunseen benchmark show RESULTS --layout leaderboard --format json --out
+docs/leaderboard/results.json``.
+"""
+
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -11,60 +16,52 @@ from sphinx.util.docutils import SphinxDirective
 
 from sightunseen.methods.catalogue import CARDS
 
-SECTION = re.compile(r"^### (?P<data>.+), (?P<setting>inductive|transductive)$", re.MULTILINE)
-METRICS = ("T1", "H")
+RESULTS = Path("leaderboard") / "results.json"
+TITLE = "Leaderboard, "
+LEAD = "Foresight's lead"
+DETAILS = "details"
+MARK = "‡"
 
 
-def read_tables(text: str) -> dict[tuple[str, str], list[dict[str, str]]]:
-    """Return the rows of each section ``### DATA, SETTING``, by data set and setting."""
-    parts = SECTION.split(text)[1:]  # data, setting, content, data, ...
-    return {
-        (data, setting): _rows(content) for data, setting, content in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    }
+def chosen(tables: Sequence[dict[str, Any]], what: str) -> list[dict[str, Any]]:
+    """Return the tables of a section: one by its name, or the details, which are all that are neither overview nor lead."""
+    if what == DETAILS:
+        return [table for table in tables if not table["title"].startswith((TITLE, LEAD))]
+    title = LEAD if what == "lead" else f"{TITLE}{what}"
+    return [table for table in tables if table["title"] == title]
 
 
-def _rows(content: str) -> list[dict[str, str]]:
-    table = itertools.takewhile(lambda line: line.startswith("|"), content.strip().splitlines())
-    header, _, *body = ([cell.strip() for cell in line.strip("|").split("|")] for line in table)
-    return [dict(zip(header, cells, strict=True)) for cells in body]
+def markdown(table: dict[str, Any]) -> list[str]:
+    """Return the lines of a table in Markdown; methods of the package are links to their pages."""
+    linked = [[*map(_linked, row[:1]), *row[1:]] if table["columns"][0] == "method" else row for row in table["rows"]]
+    lines = [table["columns"], ["---"] * len(table["columns"]), *linked]
+    rows = [" | ".join(cell.replace("|", r"\|").replace(" ± ", "\u00a0±\u00a0") for cell in line) for line in lines]
+    return [*(f"| {row} |" for row in rows), "", *(line for note in table["notes"] for line in (note, ""))]
 
 
-def leaderboard(tables: dict[tuple[str, str], list[dict[str, str]]], setting: str) -> list[list[str]]:
-    """Return header and rows of one setting, best mean rank by H first."""
-    chosen = {data: {row["method"]: row for row in rows} for (data, kind), rows in tables.items() if kind == setting}
-    methods = [name for name in CARDS if all(name in rows for rows in chosen.values())]
-
-    def mean_rank(name: str) -> float:
-        return sum(int(rows[name]["rank"]) for rows in chosen.values()) / len(chosen)
-
-    header = ["method", "year", "mean rank by H", *(f"{data}: {metric}" for data in chosen for metric in METRICS)]
-    body = [
-        [
-            f"{{py:obj}}`{name} <sightunseen.methods.{CARDS[name].estimator}>`",
-            str(CARDS[name].year),
-            f"{mean_rank(name):.1f}",
-            *(rows[name][metric] for rows in chosen.values() for metric in METRICS),
-        ]
-        for name in sorted(methods, key=mean_rank)
-    ]
-    return [header, *body]
+def _linked(cell: str) -> str:
+    name = cell.removesuffix(MARK)
+    return f"{{py:obj}}`{name} <sightunseen.methods.{CARDS[name].estimator}>`{cell[len(name) :]}" if name in CARDS else cell
 
 
 class Leaderboard(SphinxDirective):
-    """Table of the methods of a setting on every data set of the results page."""
+    """Tables of stored results: ``inductive`` or ``transductive``, ``lead`` or ``details``."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Build the table."""
-        source = Path(self.env.srcdir) / "results.md"
+        """Build the tables; those of the details are under headings."""
+        source = Path(self.env.srcdir) / RESULTS
         self.env.note_dependency(str(source))
-        table = leaderboard(read_tables(source.read_text("utf-8")), self.arguments[0])
-        lines = [table[0], ["---"] * len(table[0]), *table[1:]]
-        text = StringList([f"| {' | '.join(row)} |" for row in lines], source=str(source))
-        box = nodes.container()
-        self.state.nested_parse(text, self.content_offset, box)
-        return box.children
+        what = self.arguments[0]
+        found: list[nodes.Node] = []
+        for table in chosen(json.loads(source.read_text("utf-8")), what):
+            if what == DETAILS:
+                found.append(nodes.rubric(text=table["title"]))
+            box = nodes.container()
+            self.state.nested_parse(StringList(markdown(table), source=str(source)), self.content_offset, box)
+            found += box.children
+        return found
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -17,7 +17,7 @@ def test_blocks_run_in_order(capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
     printed = capsys.readouterr().out
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     assert list(names["answers"]) == ["class", "probability", "seen", "class_2", "probability_2"]
     assert isinstance(names["answers"], pd.DataFrame)
     assert names["answers"].index[0] == "0.jpg"
