@@ -16,16 +16,32 @@ from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import METHODS, AdaptableClassifier, load_model
 
 # For each method, hyperparameters of the estimator and of ``adapt`` that need a tenth of a second on a small world.
+VAEGAN = (
+    {
+        "hidden": 64,
+        "n_synthesised": 20,
+        "classifier_steps": 50,
+        "critic_steps": 2,
+        "adversarial_weight": 1.0,
+        "n_steps": 90,
+        "learning_rate": 1e-2,
+        "device": "cpu",
+    },
+    {"unseen_weight": 1.0, "n_steps": 30, "learning_rate": 1e-2, "batch_size": 32},
+)
 ADAPTATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ALE": ({"n_steps": 200, "learning_rate": 1e-2, "device": "cpu"}, {"neighbours": 3}),
+    "BiVAEGAN": (VAEGAN[0], {**VAEGAN[1], "rounds": 2}),
     "CVC": ({"hidden": 32, "n_steps": 100, "learning_rate": 1e-2, "device": "cpu"}, {"rounds": 2, "steps_per_round": 20}),
     "DSRL": ({"components": 20, "steps": 2}, {"steps": 2, "neighbours": 5}),
+    "FVAEGAN": VAEGAN,
     "Foresight": ({}, {"rounds": 3}),
     "GFZSL": ({}, {"steps": 5}),
     "QFSL": (
         {"hidden": 32, "n_steps": 100, "learning_rate": 1e-2, "batch_size": 64, "device": "cpu"},
         {"n_steps": 50, "learning_rate": 1e-2, "batch_size": 64, "unlabelled_batch_size": 32},
     ),
+    "TFVAEGAN": VAEGAN,
 }
 ADAPTABLE = sorted(name for name, method in METHODS.items() if issubclass(method, AdaptableClassifier))
 

@@ -24,6 +24,7 @@ from sightunseen.core.errors import DataError, ModelError, SettingsError
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import (
     ALE,
+    CEGZSL,
     CMT,
     CNZSL,
     CONSE,
@@ -33,7 +34,9 @@ from sightunseen.methods import (
     DEVISE,
     DSRL,
     ESZSL,
+    EXEM,
     FCLSWGAN,
+    FVAEGAN,
     GFZSL,
     LATEM,
     METHODS,
@@ -44,19 +47,48 @@ from sightunseen.methods import (
     SPAEN,
     SSE,
     SYNC,
+    TFVAEGAN,
+    BiVAEGAN,
     Foresight,
     Projection,
     RelationNetwork,
     ZeroShotClassifier,
     load_model,
 )
+from sightunseen.methods.generative.base import GenerativeClassifier
 from sightunseen.selection.evaluation import zsl_accuracy
 from sightunseen.training import Hook, Training
 
 # Each method with hyperparameters that fit a small world in a tenth of a second.
 QUICK: dict[str, ZeroShotClassifier] = {
     "ALE": ALE(n_steps=100, learning_rate=1e-2, device="cpu"),
-    "CMT": CMT(hidden=32, kept=0.8, n_steps=80, learning_rate=5e-2, device="cpu"),
+    "CEGZSL": CEGZSL(
+        hidden=64,
+        noise_size=4,
+        embedding_size=64,
+        projection_size=16,
+        comparator_hidden=32,
+        class_level_weight=1.0,
+        n_synthesised=20,
+        classifier_steps=50,
+        critic_steps=2,
+        n_steps=90,
+        batch_size=64,
+        learning_rate=1e-2,
+        seen_penalty=2.0,
+        device="cpu",
+    ),
+    "BiVAEGAN": BiVAEGAN(
+        hidden=64,
+        n_synthesised=20,
+        classifier_steps=50,
+        critic_steps=2,
+        adversarial_weight=1.0,
+        n_steps=90,
+        learning_rate=1e-2,
+        device="cpu",
+    ),
+    "CMT": CMT(hidden=32, n_steps=80, learning_rate=5e-2, device="cpu"),
     "CNZSL": CNZSL(hidden=128, n_steps=60, learning_rate=1e-2, device="cpu"),
     "CONSE": CONSE(n_combined=10, penalty=0.1, seen_penalty=0.2),
     "CVC": CVC(hidden=32, n_steps=100, learning_rate=1e-2, device="cpu"),
@@ -65,6 +97,7 @@ QUICK: dict[str, ZeroShotClassifier] = {
     "DEVISE": DEVISE(n_steps=100, learning_rate=1e-2, device="cpu"),
     "DSRL": DSRL(components=20, steps=2),
     "ESZSL": ESZSL(),
+    "EXEM": EXEM(),
     "FCLSWGAN": FCLSWGAN(
         hidden=64,
         noise_size=4,
@@ -75,6 +108,16 @@ QUICK: dict[str, ZeroShotClassifier] = {
         n_steps=90,
         learning_rate=1e-2,
         seen_penalty=2.0,
+        device="cpu",
+    ),
+    "FVAEGAN": FVAEGAN(
+        hidden=64,
+        n_synthesised=20,
+        classifier_steps=50,
+        critic_steps=2,
+        adversarial_weight=1.0,
+        n_steps=90,
+        learning_rate=1e-2,
         device="cpu",
     ),
     "Foresight": Foresight(),
@@ -89,7 +132,24 @@ QUICK: dict[str, ZeroShotClassifier] = {
     "SPAEN": SPAEN(hidden=128, n_steps=80, adversarial_weight=0.01, learning_rate=1e-2, device="cpu"),
     "SSE": SSE(mixture_penalty=10.0, n_steps=60, learning_rate=0.1, feature_scaling="none", device="cpu"),
     "SYNC": SYNC(),
+    "TFVAEGAN": TFVAEGAN(
+        hidden=64,
+        n_synthesised=20,
+        classifier_steps=50,
+        critic_steps=2,
+        adversarial_weight=1.0,
+        n_steps=90,
+        learning_rate=1e-2,
+        device="cpu",
+    ),
 }
+
+WHITENED = {  # a closed-form and a gradient-trained method on whitened features
+    "ESZSL, whitened": ESZSL(feature_scaling="whitened-0.3"),
+    "SJE, whitened": SJE(feature_scaling="whitened-0.6", n_steps=100, learning_rate=1e-2, device="cpu"),
+}
+VARIANTS = {"CMT*": CMT(novelty=True, hidden=32, kept=0.8, n_steps=80, learning_rate=5e-2, device="cpu")}
+TESTED = {**QUICK, **WHITENED, **VARIANTS}
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +158,9 @@ def world() -> ZeroShotDataset:
     return make_world(World(n_seen=40, n_unseen=5, n_attributes=12, n_features=32, images_per_class=12, private=0.0, noise=0.5))
 
 
-@pytest.fixture(scope="module", params=sorted(QUICK))
+@pytest.fixture(scope="module", params=sorted(TESTED))
 def method(request: pytest.FixtureRequest) -> ZeroShotClassifier:
-    return QUICK[request.param]
+    return TESTED[request.param]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +186,7 @@ def test_all_methods_are_registered_by_name_and_tested() -> None:
 # -- scikit-learn ------------------------------------------------------------------------------------------------------
 
 
-@parametrize_with_checks([QUICK[name] for name in sorted(QUICK)])
+@parametrize_with_checks([TESTED[name] for name in sorted(TESTED)])
 def test_scikit_learn_estimator_checks(estimator: ZeroShotClassifier, check: Any) -> None:
     check(estimator)
 
@@ -604,7 +664,7 @@ def test_attribute_contributions_sum_to_the_score_difference(
     np.testing.assert_allclose(found.values.sum(axis=1), found.totals, rtol=1e-9, atol=1e-9)
     assert np.abs(found.values).max() > 0
     np.testing.assert_array_equal(fitted.decision_function(X), before)
-    if not isinstance(fitted, FCLSWGAN):  # whose classifiers depend on all classes
+    if not isinstance(fitted, GenerativeClassifier):  # whose classifiers depend on all classes
         start = world.classes.vectors_of(world.seen).mean(axis=0) if from_mean else world.classes.vectors_of([other])[0]
         extended = copy.deepcopy(fitted).add_classes({"end": world.classes.vectors_of([label])[0], "start": start})
         scores = extended.decision_function(X, ["end", "start"]).astype(np.float64)
