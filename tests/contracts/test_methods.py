@@ -24,6 +24,7 @@ from sightunseen.core.errors import DataError, ModelError, SettingsError
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import (
     ALE,
+    CADAVAE,
     CEGZSL,
     CMT,
     CNZSL,
@@ -62,6 +63,22 @@ from sightunseen.training import Hook, Training
 # Each method with hyperparameters that fit a small world in a tenth of a second.
 QUICK: dict[str, ZeroShotClassifier] = {
     "ALE": ALE(n_steps=100, learning_rate=1e-2, device="cpu"),
+    "CADAVAE": CADAVAE(
+        latent_size=16,
+        feature_encoder_hidden=64,
+        feature_decoder_hidden=64,
+        vector_encoder_hidden=64,
+        vector_decoder_hidden=32,
+        kl_weight=1e-3,  # the other terms are sums over few features
+        alignment_weight=1.0,
+        n_synthesised=50,
+        n_latent=50,
+        classifier_steps=100,
+        n_steps=400,
+        learning_rate=5e-3,
+        semantic_norm="sqrt",
+        device="cpu",
+    ),
     "CEGZSL": CEGZSL(
         hidden=64,
         noise_size=4,

@@ -224,11 +224,11 @@ def run_line(line: str, root: Path) -> int:
     os.chdir(root)
     if line == SERVE:
         return _serve()
-    from sightunseen.benchmark import runner
+    from sightunseen.benchmark import workers
     from sightunseen.cli import main
 
     # Jobs run in forked workers: a spawned one would import everything again, and would not be trapped.
-    runner.get_context = lambda _: multiprocessing.get_context("fork")
+    workers.get_context = lambda _: multiprocessing.get_context("fork")
     try:
         return main(shlex.split(line))
     except SystemExit as ended:  # raised by argparse

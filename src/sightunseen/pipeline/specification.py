@@ -204,7 +204,7 @@ class AutomaticSpecification(Selecting):
     Examples
     --------
     >>> sorted(AutomaticSpecification(seed=3).candidates())
-    ['CONSE', 'DAP', 'ESZSL', 'Foresight', 'GFZSL', 'SAE', 'SYNC']
+    ['CONSE', 'DAP', 'ESZSL', 'EXEM', 'Foresight', 'GFZSL', 'SAE', 'SYNC']
     """
 
     seed: int = 0

@@ -21,6 +21,7 @@ FEW, MANY = 5, 10  # nearest images whose distances give the intrinsic dimension
 SAMPLE, QUERIES = 512, 128  # images for the principal components, and for the distances of the nearest images
 FEWEST_FEATURES = 16  # with fewer, different images have the same features, such as only one that is not zero
 DIMENSIONS = 64  # principal components in which nearest images are searched
+ROUNDING = 1e-3  # error of a distance in units of the spread: squares of single precision are subtracted
 MOST_IMAGES = 250_000  # larger data are not compared: the time grows as the square
 MOST_PAIRS = 4_000_000_000  # of a test image and any image; beyond, evenly spaced test images are compared
 SHOWN = 3
@@ -120,10 +121,10 @@ def _radius(nearest: Points, n_compared: int) -> float | None:
     typical, further = (float(np.median(nearest[:, k - 1])) for k in (FEW, MANY))
     if not np.isfinite(typical) or not np.isfinite(further):
         return None
+    if typical <= ROUNDING:  # copies, or differences that vanish beside an image with far larger features
+        return 0.0
     if further <= typical:  # as in a space of infinite dimension: chance plays no role
         return min(OF_SPREAD, typical)
-    if typical <= 0:
-        return 0.0
     dimension = np.log(MANY / FEW) / np.log(further / typical)
     by_chance = typical * (CHANCE / (FEW * n_compared)) ** (1 / dimension)
     return float(min(OF_SPREAD, by_chance))
@@ -149,7 +150,7 @@ def _nearest(
         found.append(closeness.argmax(axis=1))
     nearest = np.concatenate(found)
     apart = np.linalg.norm(points[places] - others[nearest], axis=1)
-    close = apart <= radius + 1e-3  # at most the distance in all features, up to rounding
+    close = apart <= radius + ROUNDING  # at most the distance in all features, up to rounding
     return compared[close], candidates[nearest[close]]
 
 

@@ -87,7 +87,7 @@ class EXEM(ArrayStateClassifier):
     >>> from sightunseen.methods import EXEM
     >>> data = make_world(World(n_seen=6, n_unseen=3, images_per_class=6, n_features=12, n_attributes=8))
     >>> model = EXEM().fit(data.train.X, data.train.y, data.classes)
-    >>> model.exemplars(["unseen 1", "unseen 2"]).shape
+    >>> model.exemplars(["thing 000", "thing 001"]).shape
     (2, 12)
     >>> model.predict(data.test_unseen.X, candidates="unseen").shape
     (18,)
