@@ -55,7 +55,7 @@ class AlignedTraining(UnlabelledTraining):
     semantic_weight : float
         Weight of the critic of class vectors in the loss of the regressor.
     round_size : int, default=None
-        Number of steps after which the prior of the unseen classes is estimated again; None: it stays uniform.
+        Number of steps after which the prior of the unseen classes is estimated again; None: it stays as it is.
     n_steps : int, default=0
         Number of steps of the training; at its end nothing is estimated.
     """
@@ -77,10 +77,10 @@ class AlignedTraining(UnlabelledTraining):
         vectors = seen.model._vectors_on_device(unseen)
         super().__init__(seen, features, vectors, unseen_weight, batch_size)
         self.unseen, self.round_size = unseen, round_size
+        self.n_rounds = 0 if round_size is None else n_steps // round_size
         self.regression_weight, self.semantic_weight = regression_weight, semantic_weight
         self.semantic_critic = self.make_critic("semantic critic", vectors.shape[1], SEMANTIC_UNITS)
         self.parameters = [*self.parameters, *self.semantic_critic.parameters()]
-        self.n_rounds = 0 if round_size is None else n_steps // round_size
         self.clusters = torch.full((len(features),), -1, device=features.device)
         self.round_loss = 0.0  # sum over the steps of the current round
         if round_size is not None:

@@ -86,8 +86,9 @@ class GenerativeClassifier(GradientTrainedClassifier):
         """Keep up to ``n_real`` images of every seen class for the final classifier; :meth:`_objective` calls this."""
         images = ClassImages.of(targets)
         kept = torch.cat([part[: self.n_real] for part in torch.split(images.rows, images.count.tolist())])
-        # Half precision suffices for scaled features and keeps model files small.
-        self._images, self._image_targets = X[kept].to(torch.float16), targets[kept]
+        # Half precision suffices for scaled features and keeps model files small; others may exceed its range.
+        precision = torch.float32 if self.scaling_.kind == "none" else torch.float16
+        self._images, self._image_targets = X[kept].to(precision), targets[kept]
         self._known: dict[str, tuple[bytes, Softmax]] = {}
 
     def _noise(self, labels: Labels, size: int) -> Tensor:
@@ -99,6 +100,10 @@ class GenerativeClassifier(GradientTrainedClassifier):
     def _conditions(self, labels: Labels) -> Tensor:
         """Repeat the class vectors for every synthesised image: (c, n_synthesised, a)."""
         return self._vectors_on_device(labels)[:, None].expand(-1, self.n_synthesised, -1)
+
+    def _generator_inputs(self, labels: Labels, size: int) -> Tensor:
+        """Return noise and class vectors side by side (c * n_synthesised, size + a), class by class."""
+        return torch.cat([self._noise(labels, size), self._conditions(labels)], dim=2).flatten(0, 1)
 
     def _among(self) -> Sequence[str]:
         """Names of the classifiers."""
@@ -125,9 +130,9 @@ class GenerativeClassifier(GradientTrainedClassifier):
             features = [self._synthesise(unseen)] if len(unseen) else []
             targets = [self._indices(labels, np.repeat(unseen, self.n_synthesised))]
             if among == "all":
-                real, places = self._real()
+                real, indices_of_seen = self._real()
                 features.append(real)
-                targets.append(self._indices(labels, self.seen_classes_)[places])
+                targets.append(self._indices(labels, self.seen_classes_)[indices_of_seen])
         images, adjustment = (torch.cat(features), torch.cat(targets)), None
         if among == "all" and self.logit_adjustment is not None:
             seen = torch.as_tensor(np.isin(labels, self.seen_classes_), device=self._device)

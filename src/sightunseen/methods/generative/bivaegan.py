@@ -16,8 +16,8 @@ from sightunseen.methods.base.presets import Preset
 from sightunseen.methods.generative.alignment import AlignedTraining, RegressorTraining
 from sightunseen.methods.generative.autoencoders import SemanticDecoder
 from sightunseen.methods.generative.class_prior import ESTIMATED, KNOWN, Shares, by_label, check_prior, known_shares
+from sightunseen.methods.generative.critics import initialised
 from sightunseen.methods.generative.fvaegan import FVAEGAN
-from sightunseen.methods.generative.vaegan import initialised
 from sightunseen.training import Objective, Optimisation
 
 
@@ -38,9 +38,13 @@ class BiVAEGAN(FVAEGAN):
     The hyperparameters of :meth:`adapt` are ``prior``, ``class_shares``, ``rounds``, ``unseen_weight``, ``regression_weight``,
     ``semantic_weight``, ``n_steps``, ``learning_rate`` and ``batch_size``.
 
-    Differs from the paper: :meth:`adapt` starts from the inductive model; the regressor is updated once per step of the
-    generator and its critic as often as the others; interpolated features of the gradient penalty are not normalised; the
-    defaults are narrower networks, a higher learning rate, far shorter training and at most 100 real images per seen class.
+    Differs from the paper: :meth:`adapt` always starts from the inductive model; the encoder is that of :class:`FVAEGAN`; the
+    regressor is updated along with the generator and its critic along with the others, five times as often as in the authors'
+    code; interpolated features of the gradient penalty are not normalised; the prior is estimated ``rounds`` times instead of
+    after every epoch, with one image added to each class; Adam without weight decay; the defaults are narrower networks, a
+    higher learning rate, far shorter training and at most 100 real images per seen class. Squared and L1 errors are summed over
+    dimensions; the authors' code averages the former and weights the latter, both far smaller, and has a
+    ``regression_weight`` of 10 on CUB.
 
     Parameters
     ----------
@@ -79,7 +83,7 @@ class BiVAEGAN(FVAEGAN):
         Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
     momentum : float, default=0.5
         Adam's beta 1; adversarial training needs a lower value than the usual 0.9.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root"}, default="unit"
+    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="unit"
         Scaling of the features, learned from the training images; see
         :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`. With ``"unit"`` generated features have unit length.
     semantic_norm : float, "sqrt" or None, default=1.0

@@ -59,7 +59,9 @@ class CADAVAE(GenerativeClassifier):
     vectors: of class vectors for unseen classes, of images for seen ones. The preset ``full`` has the authors' sizes and
     number of steps; the weights of the terms grow during training as theirs do.
 
-    Differs from the paper: Adam without its variant AMSGrad; a narrower network and fewer steps by default.
+    Differs from the paper: Adam without its variant AMSGrad; scaled features of test images are clipped to the range of the
+    training images; the defaults are narrower networks, a higher learning rate, fewer steps and at most 100 real images per
+    seen class.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.presets import Preset
 from sightunseen.methods.generative.base import GenerativeClassifier
 from sightunseen.methods.generative.contrastive import class_loss, instance_loss
-from sightunseen.methods.generative.critics import ConditionalWGAN, frozen
+from sightunseen.methods.generative.critics import ConditionalWGAN, frozen, initialised
 from sightunseen.methods.shared.networks import Perceptron
 
 
@@ -62,9 +62,10 @@ class CEGZSL(GenerativeClassifier):
     sizes, weights and number of steps.
 
     Differs from the paper: an image is contrasted with all images of a batch, with every other one of its class as a positive,
-    as in the authors' code; smaller networks and batches, a higher learning rate, larger weights of the generator's contrastive
-    losses and far fewer steps by default; ``full`` has batches of 512 images instead of 2,048 and no decay of the learning rate
-    (1 % per 2,400 steps in the authors' code).
+    as in the authors' code; the generator starts at the mean features; the length of the noise does not follow that of the
+    class vectors; smaller networks and batches, a higher learning rate, larger weights of the generator's contrastive losses
+    and far fewer steps by default; ``full`` has batches of 512 images instead of 2,048 and no decay of the learning rate (1 %
+    per 2,400 steps in the authors' code).
 
     Parameters
     ----------
@@ -252,10 +253,7 @@ class CEGZSL(GenerativeClassifier):
             "projection": self.projection_,
             "comparator": self.comparator_,
         }
-        for network in networks.values():
-            for layer in network.layers:
-                nn.init.normal_(layer.weight, 0.0, 0.02, generator=rng)  # as in the authors' code
-        return dict(networks)
+        return {name: initialised(network, rng) for name, network in networks.items()}
 
     def _objective(self, X: Tensor, targets: Tensor) -> ContrastiveTraining:
         X = X.contiguous()  # fixes the order of summation, to which adversarial training is sensitive
@@ -265,8 +263,7 @@ class CEGZSL(GenerativeClassifier):
         return ContrastiveTraining(self, X, targets)
 
     def _synthesise(self, labels: Labels) -> Tensor:
-        inputs = torch.cat([self._noise(labels, self.noise_size), self._conditions(labels)], dim=2)
-        return self._represent(self.generator_(inputs.flatten(0, 1)))
+        return self._represent(self.generator_(self._generator_inputs(labels, self.noise_size)))
 
     def _represent(self, X: Tensor) -> Tensor:
         embeddings: Tensor = self.embedding_(X)

@@ -33,6 +33,27 @@ def frozen(*networks: nn.Module) -> Iterator[None]:
             network.requires_grad_(True)
 
 
+def initialised(network: nn.Module, rng: torch.Generator) -> nn.Module:
+    """Draw the weights of all layers with standard deviation 0.02, as in public code of feature generating GANs.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        The network.
+    rng : torch.Generator
+        Random numbers.
+
+    Returns
+    -------
+    torch.nn.Module
+        The same network.
+    """
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.normal_(layer.weight, 0.0, 0.02, generator=rng)
+    return network
+
+
 def gradient_penalty(critic: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, share: Tensor) -> Tensor:
     """Compute the gradient penalty of a critic, the mean of (||critic'(x)|| - 1)^2 between real and fake points.
 

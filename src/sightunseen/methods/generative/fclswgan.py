@@ -12,7 +12,7 @@ from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.base.presets import Preset
 from sightunseen.methods.cvc.losses import cross_entropy
 from sightunseen.methods.generative.base import GenerativeClassifier, Softmax
-from sightunseen.methods.generative.critics import ConditionalWGAN
+from sightunseen.methods.generative.critics import ConditionalWGAN, initialised
 from sightunseen.methods.generative.final_classifiers import train_softmax
 from sightunseen.methods.shared.networks import Perceptron
 
@@ -62,9 +62,9 @@ class FCLSWGAN(GenerativeClassifier):
     on real features of seen classes (GZSL). Features are scaled to the range 0 to 1, as in the authors' code. The preset
     ``full`` has the authors' sizes and number of steps.
 
-    Differs from the paper: the defaults are narrower networks, a higher learning rate and beta, far shorter training and at
-    most 100 real images per seen class; with ``full``, beta is searched and class vectors have unit length, as in the authors'
-    code.
+    Differs from the paper: the generator starts at the mean features; the noise has 312 values whatever the length of the class
+    vectors; the defaults are narrower networks, a higher learning rate and beta, far shorter training and at most 100 real
+    images per seen class; with ``full``, beta is searched and class vectors have unit length, as in the authors' code.
 
     Parameters
     ----------
@@ -211,9 +211,8 @@ class FCLSWGAN(GenerativeClassifier):
         sizes = self.noise_size + semantic_size, self.hidden, feature_size
         self.generator_ = Perceptron(sizes, rng, "leaky relu", self._last_activation)
         self.critic_ = Perceptron((feature_size + semantic_size, self.hidden, 1), rng, "leaky relu")
-        for layer in (*self.generator_.layers, *self.critic_.layers):
-            nn.init.normal_(layer.weight, 0.0, 0.02, generator=rng)  # as in the authors' code
-        return {"generator": self.generator_, "critic": self.critic_}
+        networks = {"generator": self.generator_, "critic": self.critic_}
+        return {name: initialised(network, rng) for name, network in networks.items()}
 
     def _objective(self, X: Tensor, targets: Tensor) -> AdversarialTraining:
         X = X.contiguous()  # fixes the order of summation, to which adversarial training is sensitive
@@ -225,6 +224,5 @@ class FCLSWGAN(GenerativeClassifier):
         return AdversarialTraining(self, X, targets, softmax)
 
     def _synthesise(self, labels: Labels) -> Tensor:
-        inputs = torch.cat([self._noise(labels, self.noise_size), self._conditions(labels)], dim=2)
-        synthesised: Tensor = self.generator_(inputs.flatten(0, 1))
+        synthesised: Tensor = self.generator_(self._generator_inputs(labels, self.noise_size))
         return synthesised

@@ -13,8 +13,9 @@ from sightunseen.methods.base.gradient_adaptable import GradientAdaptableClassif
 from sightunseen.methods.base.presets import Preset
 from sightunseen.methods.generative.autoencoders import GaussianEncoder
 from sightunseen.methods.generative.base import GenerativeClassifier
+from sightunseen.methods.generative.critics import initialised
 from sightunseen.methods.generative.unlabelled import UnlabelledTraining
-from sightunseen.methods.generative.vaegan import VAEGANTraining, initialised
+from sightunseen.methods.generative.vaegan import VAEGANTraining
 from sightunseen.methods.shared.networks import Perceptron
 from sightunseen.training import Objective, Optimisation
 
@@ -37,8 +38,9 @@ class FVAEGAN(GenerativeClassifier, GradientAdaptableClassifier):
     ``batch_size``.
 
     Differs from the paper: the critic sees reconstructed features, and the weight of its gradient penalty follows the penalty,
-    as in public code; :meth:`adapt` starts from the inductive model and draws unseen classes uniformly; the defaults are
-    narrower networks, a higher learning rate, a lower gamma, far shorter training and at most 100 real images per class.
+    as in public code; the generator starts at the mean features; :meth:`adapt` starts from the inductive model and draws unseen
+    classes uniformly; the defaults are narrower networks, a higher learning rate, a lower gamma, far shorter training and at
+    most 100 real images per seen class.
 
     Parameters
     ----------
@@ -228,8 +230,7 @@ class FVAEGAN(GenerativeClassifier, GradientAdaptableClassifier):
 
     def _generate(self, labels: Labels) -> Tensor:
         """Generate features (c * n_synthesised, d) of classes, class by class."""
-        inputs = torch.cat([self._noise(labels, self._latent), self._conditions(labels)], dim=2)
-        features: Tensor = self.generator_(inputs.flatten(0, 1))
+        features: Tensor = self.generator_(self._generator_inputs(labels, self._latent))
         return features
 
     def _synthesise(self, labels: Labels) -> Tensor:

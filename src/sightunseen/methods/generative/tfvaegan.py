@@ -9,8 +9,9 @@ from sightunseen.core.checks import check_number
 from sightunseen.core.class_table import Labels
 from sightunseen.methods.base.presets import Preset
 from sightunseen.methods.generative.autoencoders import SemanticDecoder, semantic_loss
+from sightunseen.methods.generative.critics import initialised
 from sightunseen.methods.generative.fvaegan import FVAEGAN
-from sightunseen.methods.generative.vaegan import VAEGANTraining, initialised
+from sightunseen.methods.generative.vaegan import VAEGANTraining
 from sightunseen.methods.shared.networks import ACTIVATIONS, Perceptron
 
 
@@ -70,9 +71,11 @@ class TFVAEGAN(FVAEGAN):
 
     The preset ``full`` has the authors' sizes and half of their steps. :meth:`adapt` is that of :class:`FVAEGAN`.
 
-    Differs from the paper: training alternates after every cycle instead of every epoch; Adam's beta 1 is the same for all
-    networks; the defaults are narrower networks, a higher learning rate, a lower adversarial weight, far shorter training and
-    at most 100 real images per seen class.
+    Differs from the paper: the decoder's loss on real features has the weight 1 instead of ``cycle_weight``, so that it learns
+    almost only from these; training alternates after every cycle instead of every epoch; the generator starts at the mean
+    features; Adam's beta 1 is the same for all networks; the defaults are narrower networks, a higher learning rate, a lower
+    adversarial weight, far shorter training and at most 100 real images per seen class. The L1 distance of class vectors is
+    the paper's; the authors' code weights each difference by its size, which makes the loss far smaller.
 
     Parameters
     ----------
@@ -257,8 +260,7 @@ class TFVAEGAN(FVAEGAN):
         return ACTIVATIONS[self.generator_.last](last(hidden + self._feedback(features)))
 
     def _generate(self, labels: Labels) -> Tensor:
-        inputs = torch.cat([self._noise(labels, self._latent), self._conditions(labels)], dim=2)
-        return self._with_feedback(inputs.flatten(0, 1))
+        return self._with_feedback(self._generator_inputs(labels, self._latent))
 
     def _represent(self, X: Tensor) -> Tensor:
         return torch.cat([X, self.decoder_.hidden(X)], dim=1)

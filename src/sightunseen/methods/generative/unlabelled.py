@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sightunseen.core.errors import ModelError
 from sightunseen.core.randomness import derive_seed
-from sightunseen.methods.generative.critics import critic_terms, frozen
+from sightunseen.methods.generative.critics import critic_terms, frozen, initialised
 from sightunseen.methods.generative.penalties import PenaltyWeight
 from sightunseen.methods.generative.vaegan import VAEGANTraining
 from sightunseen.methods.shared.networks import Perceptron
@@ -48,8 +48,7 @@ class UnlabelledTraining(Objective):
         """Create an unconditional critic of vectors of some size, with initial weights of its own."""
         rng = torch.Generator().manual_seed(derive_seed(self.seed, name))
         critic = Perceptron((size, hidden, 1), rng, "leaky relu")
-        for layer in critic.layers:
-            torch.nn.init.normal_(layer.weight, 0.0, 0.02, generator=rng)
+        initialised(critic, rng)
         return critic.to(self.features.device)
 
     def draw(self, first: int, n_steps: int) -> Draw:

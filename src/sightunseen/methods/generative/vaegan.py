@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.generative.autoencoders import kl_divergence, reconstruction_loss, reparametrised
@@ -86,24 +86,3 @@ class VAEGANTraining(ConditionalWGAN):
     def remember(self, memory: Mapping[str, Tensor]) -> None:
         """Restore the weight of the gradient penalty."""
         self.penalty.remember({name: memory[f"penalty.{name}"] for name in ("weight", "total")})
-
-
-def initialised(network: nn.Module, rng: torch.Generator) -> nn.Module:
-    """Draw the weights of all layers with standard deviation 0.02, as in public code of VAE-GANs.
-
-    Parameters
-    ----------
-    network : torch.nn.Module
-        The network.
-    rng : torch.Generator
-        Random numbers.
-
-    Returns
-    -------
-    torch.nn.Module
-        The same network.
-    """
-    for layer in network.modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.normal_(layer.weight, 0.0, 0.02, generator=rng)
-    return network

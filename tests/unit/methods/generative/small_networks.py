@@ -52,3 +52,20 @@ def perceptron(network: nn.Module, values: np.ndarray) -> np.ndarray:
         values = weight @ values + bias
         values = np.where(values > 0, values, 0.2 * values)
     return last[0] @ values + last[1]
+
+
+def critic_loss_by_differences(
+    critic: nn.Module, real: np.ndarray, fake: np.ndarray, share: np.ndarray, penalty: float, vectors: np.ndarray | None = None
+) -> float:
+    """Loss of a critic, image by image, with slopes by finite differences."""
+    vectors = np.zeros((len(real), 0)) if vectors is None else vectors
+    losses = []
+    for x, other, weight, s in zip(real, fake, share, vectors, strict=True):
+
+        def value(point: np.ndarray, s: np.ndarray = s) -> float:
+            return float(perceptron(critic, np.concatenate([point, s]))[0])
+
+        between = weight * x + (1 - weight) * other
+        slopes = [(value(between + step) - value(between - step)) / 2e-6 for step in 1e-6 * np.eye(len(x))]
+        losses.append(value(other) - value(x) + penalty * (np.linalg.norm(slopes) - 1) ** 2)
+    return float(np.mean(losses))

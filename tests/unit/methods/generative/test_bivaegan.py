@@ -11,11 +11,13 @@ from sightunseen.core.errors import SettingsError
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import load_model
 from sightunseen.methods.generative.alignment import AlignedTraining
+from sightunseen.methods.generative.autoencoders import semantic_loss
 from sightunseen.methods.generative.bivaegan import BiVAEGAN
+from sightunseen.methods.generative.vaegan import VAEGANTraining
 from sightunseen.training import TrainingInterrupted
 from sightunseen.training.checkpoints import Checkpoints
 
-from .small_networks import SIZES, perceptron, small_world, updated_in_turns
+from .small_networks import SIZES, critic_loss_by_differences, in_double_precision, perceptron, small_world, updated_in_turns
 
 
 def small_adaptation(**hyperparameters: Any) -> tuple[BiVAEGAN, AlignedTraining]:
@@ -77,13 +79,37 @@ def test_adversarial_loss_of_the_regressor_by_loops() -> None:
     assert objective.regressor_loss(images).item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_semantic_critic_has_a_gradient_penalty() -> None:
+def test_loss_of_the_semantic_critic_by_finite_differences() -> None:
     _, objective = small_adaptation()
-    for layer in objective.semantic_critic.layers:
-        torch.nn.init.zeros_(layer.weight)
-    real, fake = torch.eye(3), torch.zeros(3, 3)
-    loss = objective.semantic_critic_loss(real, fake, torch.full((3, 1), 0.5))
-    assert loss.item() == pytest.approx(0.1, rel=1e-4)  # slope zero
+    in_double_precision({"critic": objective.semantic_critic})
+    rng = np.random.default_rng(3)
+    points = [torch.from_numpy(rng.random((5, size))) for size in (3, 3, 1)]
+    expected = critic_loss_by_differences(objective.semantic_critic, *(array.numpy() for array in points), penalty=0.1)
+    assert objective.semantic_critic_loss(*points).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_semantic_critic_compares_vectors_of_classes_with_those_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    method, objective = small_adaptation()
+    seen = {}
+    zero = torch.zeros(())
+    monkeypatch.setattr(objective, "semantic_critic_loss", lambda real, fake, share: seen.update(real=real, fake=fake) or zero)
+    batch = {name: array[0] for name, array in objective.draw(0, 1).items()}
+    objective.critics_loss(batch, objective.vectors.expand(4, -1), torch.zeros(4, 2))
+    images = torch.cat([objective.seen.features[batch["rows"]], objective.features[batch["unlabelled"]]])
+    torch.testing.assert_close(seen["fake"], method.regressor_(images).detach())
+    labels = objective.seen.targets[batch["rows"]]
+    vectors = torch.cat([objective.seen.vectors[labels], objective.vectors.expand(4, -1)])
+    torch.testing.assert_close(seen["real"], vectors / vectors.norm(dim=1, keepdim=True))
+
+
+def test_regressor_is_trained_on_real_features_of_seen_classes() -> None:
+    X, y, table = small_world()
+    method = BiVAEGAN(**SIZES).fit(X, y, table)
+    training = method._training(torch.from_numpy(method._features(X)), torch.arange(9) // 3)
+    batch = {name: array[2] for name, array in training.draw(0, 3).items()}
+    regression = semantic_loss(method.regressor_(training.features[batch["rows"]]), training.vectors_of(batch))
+    expected = VAEGANTraining.opponent_step(training, batch) + regression
+    torch.testing.assert_close(training.opponent_step(batch), expected)
 
 
 def test_classifiers_see_features_hidden_layer_and_regressed_vector() -> None:

@@ -9,7 +9,7 @@ from sightunseen.methods.generative.unlabelled import UnlabelledTraining
 from sightunseen.methods.generative.vaegan import VAEGANTraining
 from sightunseen.training import Hook, Training, TrainingInterrupted
 
-from .small_networks import SIZES, in_double_precision, perceptron, small_world, updated_in_turns
+from .small_networks import SIZES, critic_loss_by_differences, in_double_precision, perceptron, small_world, updated_in_turns
 
 
 def small_training(**hyperparameters: float) -> tuple[FVAEGAN, VAEGANTraining, dict[str, torch.Tensor]]:
@@ -39,6 +39,14 @@ def test_autoencoder_loss_by_loops(feature_scaling: str) -> None:
         divergence = 0.5 * np.sum(mean**2 + np.exp(log_variance) - 1 - log_variance)
         expected.append(reconstruction + divergence - 0.7 * perceptron(method.critic_, np.concatenate([fake, s]))[0])
     assert training.autoencoder_loss(**drawn).item() == pytest.approx(np.mean(expected), rel=1e-9)
+
+
+def test_critic_loss_by_finite_differences() -> None:
+    method, training, drawn = small_training(gradient_penalty=4.0)
+    points = drawn["features"], drawn["features"].flip(0), drawn["vectors"], torch.linspace(0.1, 0.9, 6).double()[:, None]
+    real, fake, vectors, share = (array.numpy() for array in points)
+    expected = critic_loss_by_differences(method.critic_, real, fake, share, 4.0, vectors)
+    assert training.critic_loss(*points).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_critic_loss_has_the_current_weight_of_the_penalty() -> None:
@@ -123,6 +131,15 @@ def test_second_critic_is_updated_with_the_first() -> None:
     networks = {**method.networks_, "marginal": objective.critic}
     expected = [{"critic", "marginal"}] * 2 + [{"encoder", "generator"}]
     assert updated_in_turns(objective, networks, 3) == expected
+
+
+def test_loss_of_the_second_critic_by_finite_differences() -> None:
+    _, objective = small_adaptation()
+    in_double_precision({"critic": objective.critic})
+    rng = np.random.default_rng(3)
+    points = [torch.from_numpy(rng.random((5, size))) for size in (4, 4, 1)]
+    expected = critic_loss_by_differences(objective.critic, *(array.numpy() for array in points), penalty=10.0)
+    assert objective.critic_loss(*points).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_second_critic_is_unconditional() -> None:

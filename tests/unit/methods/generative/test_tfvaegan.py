@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from sightunseen.methods.generative.autoencoders import reparametrised, semantic_loss
 from sightunseen.methods.generative.tfvaegan import TFVAEGAN, FeedbackTraining
+from sightunseen.methods.generative.vaegan import VAEGANTraining
 
 from .small_networks import SIZES, in_double_precision, small_world, updated_in_turns
 
@@ -85,6 +87,25 @@ def test_cycle_consistency_is_the_distance_of_decoded_features() -> None:
     unit = vectors / vectors.norm(dim=1, keepdim=True)
     expected = (method.decoder_(features) - unit).abs().sum(dim=1).mean().item()
     assert training.further_loss(features, vectors).item() == pytest.approx(0.3 * expected, rel=1e-6)
+
+
+def test_decoder_is_trained_on_real_features_along_with_the_critic() -> None:
+    method, training = small_training()
+    batch = {name: array[0] for name, array in training.draw(0, 1).items()}
+    decoding = semantic_loss(method.decoder_(training.features[batch["rows"]]), training.vectors_of(batch))
+    torch.testing.assert_close(training.critic_step(batch), VAEGANTraining.critic_step(training, batch) + decoding)
+
+
+def test_generator_minimises_the_distance_of_decoded_features() -> None:
+    losses = []
+    for cycle_weight in (0.0, 2.0):
+        method, training = small_training(cycle_weight=cycle_weight, learning_rate=0.0)
+        batch = {name: array[2] for name, array in training.draw(0, 3).items()}
+        losses.append(training.opponent_step(batch).item())
+    features, vectors = training.features[batch["rows"]], training.vectors_of(batch)
+    latent = reparametrised(*training.encoded(features, vectors), training.noise(batch))
+    distance = semantic_loss(method.decoder_(training.generated(latent, vectors)), vectors).item()
+    assert losses[1] - losses[0] == pytest.approx(2 * distance, rel=1e-4)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])
