@@ -45,6 +45,23 @@ def test_layout_of_the_paper_as_latex_file(run: Run, results: Path, tmp_path: Pa
     assert r"\textbf{" in text
 
 
+@pytest.mark.parametrize("layout", ["", "--layout paper", "--layout leaderboard"])
+def test_folder_without_outcomes_is_an_error(run: Run, tmp_path: Path, layout: str) -> None:
+    (tmp_path / "jobs").mkdir()
+    code, out, err = run(f"benchmark show {tmp_path} {layout}")
+    assert (code, out, "contains no outcome yet. Run the jobs first: sightunseen benchmark run" in err) == (2, "", True)
+
+
+@pytest.mark.parametrize("layout", ["paper", "leaderboard"])
+def test_folder_without_results_points_to_the_reasons(run: Run, tmp_path: Path, layout: str) -> None:
+    (tmp_path / "nothing").mkdir()
+    code, out, err = run(f"benchmark run paper-tables --data {tmp_path}/nothing --method ESZSL --out {tmp_path}/results")
+    assert (code, out.startswith("0 done, 0 failed, 15 skipped")) == (0, True), err
+    code, out, err = run(f"benchmark show {tmp_path}/results --layout {layout}")
+    assert (code, out) == (2, "")
+    assert f"no result for --layout {layout}. See its jobs with: sightunseen benchmark show {tmp_path}/results" in err
+
+
 def test_layout_of_the_paper_with_one_setting_is_an_error(run: Run, results: Path) -> None:
     code, out, err = run(f"benchmark show {results} --layout paper --setting zsl")
     assert (code, out, "Leave out --setting" in err) == (2, "", True)

@@ -249,12 +249,12 @@ def stratified_mean(strata: Sequence[Sequence[float]]) -> tuple[float, float | N
 def _comparison(draw: Draw, setting: str, outcomes: Sequence[Outcome]) -> Comparison:
     newest: dict[str, Any] = defaultdict(int)
     for outcome in outcomes:
-        newest[outcome.variant] = max(newest[outcome.variant], _version(outcome))
+        newest[outcome.variant] = max(newest[outcome.variant], outcome.version)
     results: dict[Block, dict[str, Mapping[str, float]]] = defaultdict(dict)
     repeated = set()
     for outcome in outcomes:
         name = outcome.variant
-        if _version(outcome) == newest[name]:
+        if outcome.version == newest[name]:
             block = results[outcome.shown["data"], outcome.shown["seed"]]
             repeated |= {name} & block.keys()
             block[name] = outcome.record["results"]
@@ -264,7 +264,3 @@ def _comparison(draw: Draw, setting: str, outcomes: Sequence[Outcome]) -> Compar
     scores = {metric: np.array([[results[block][name][metric] for name in methods] for block in blocks]) for metric in COMPARED}
     incomplete = {name: count for name, count in missing.items() if count}
     return Comparison(draw, setting, methods, blocks, scores, incomplete, tuple(sorted(repeated)))
-
-
-def _version(outcome: Outcome) -> int:
-    return int(outcome.identity["method"].get("version", 0))

@@ -70,13 +70,18 @@ class DataEntry:
     @property
     def name(self) -> str:
         """Name of the data set in result tables."""
-        name = self.label or " ".join([Path(self.path).name, *filter(None, (self.features, self.semantics))])
+        name = self.label or " ".join([self.folder, *filter(None, (self.features, self.semantics))])
         return quoted(name, LABEL_LENGTH)  # names of files may not be valid Unicode
+
+    @property
+    def folder(self) -> str:
+        """Name of the folder or file."""
+        return Path(self.path).name
 
     @property
     def published_name(self) -> str:
         """Name of the data set in published tables."""
-        return quoted(self.published or Path(self.path).name, LABEL_LENGTH)
+        return quoted(self.published or self.folder, LABEL_LENGTH)
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ class MethodEntry:
 
     def preset_on(self, data: DataEntry) -> str:
         """Return the name of the preset on a data set; empty if none is given for it."""
-        return self.preset if isinstance(self.preset, str) else self.preset.get(Path(data.path).name, "")
+        return self.preset if isinstance(self.preset, str) else self.preset.get(data.folder, "")
 
     @property
     def shown(self) -> str:

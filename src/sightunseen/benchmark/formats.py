@@ -135,5 +135,6 @@ def latex_text(text: str) -> str:
         LaTeX source.
     """
     arrows = {"→": r"$\rightarrow$", "←": r"$\leftarrow$"}
-    symbols = {"\\": r"\textbackslash{}", "±": r"$\pm$", "†": r"$^\dagger$", "‡": r"$^\ddagger$", **arrows}
+    symbols = {sign: f"${sign}$" for sign in "<>|"} | {"^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "[": "{[}"}
+    symbols |= {"\\": r"\textbackslash{}", "±": r"$\pm$", "†": r"$^\dagger$", "‡": r"$^\ddagger$", **arrows}
     return "".join(symbols.get(sign, f"\\{sign}" if sign in "&%$#_{}" else sign) for sign in text)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sightunseen.benchmark.comparison import COMPARED
+from sightunseen.benchmark.groups import newest, seeds_together
+from sightunseen.benchmark.outcome import Outcome
 from sightunseen.benchmark.result_tables import Table, cost_columns, rank_of, tables, variant_columns, variant_notes
-from sightunseen.benchmark.rows import SHORT, Row, row_of, seeds_together
-from sightunseen.benchmark.store import DONE, Outcome
+from sightunseen.benchmark.rows import SHORT, Row, row_of
 from sightunseen.benchmark.variant_names import OWN, SEARCHED
 from sightunseen.core.metrics import ACCURACIES, definitions
 from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE
@@ -61,7 +62,7 @@ def leaderboard_tables(outcomes: Iterable[Outcome]) -> list[Table]:
     """
     outcomes = list(outcomes)
     found = overviews(outcomes)
-    return [*found, *tables(newest(outcomes), conditions=True)] if found else []
+    return [*found, *tables(_listed(outcomes), conditions=True)] if found else []
 
 
 def overviews(outcomes: Iterable[Outcome]) -> list[Table]:
@@ -77,38 +78,16 @@ def overviews(outcomes: Iterable[Outcome]) -> list[Table]:
     list of Table
         One table of all methods for each setting, and Foresight's lead. Empty if no job is done.
     """
-    chosen = newest(outcomes)
+    chosen = _listed(outcomes)
     by_setting = {setting: _rows(chosen, setting) for setting in (INDUCTIVE, TRANSDUCTIVE)}
     found = [_overview(setting, rows) for setting, rows in by_setting.items() if rows]
     lead = lead_table(chosen)
     return found if lead is None else [*found, lead]
 
 
-def newest(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Choose the outcomes of a leaderboard.
-
-    Parameters
-    ----------
-    outcomes : iterable of Outcome
-        Outcomes of jobs.
-
-    Returns
-    -------
-    list of Outcome
-        Those on the splits of the data sets, without jobs that were selected on test data. Of several results of one variant
-        on one data set, those of the newest version, and of these the ones with most seeds.
-    """
-    groups: dict[tuple[str, str], list[list[Outcome]]] = defaultdict(list)
-    for group in seeds_together(outcomes):
-        if group[0].draw is None and group[0].shown["selection"] != "oracle":
-            groups[group[0].split_name, group[0].variant].append(group)
-    return [outcome for rivals in groups.values() for outcome in max(rivals, key=_recency)]
-
-
-def _recency(group: Sequence[Outcome]) -> tuple[int, int]:
-    """Sort key of results of one variant: version, then number of seeds."""
-    version = group[0].identity.get("method", {}).get("version", 0)
-    return version, sum(outcome.state == DONE for outcome in group)
+def _listed(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Outcomes of a leaderboard: the newest on the splits of the data sets, none of them selected on test data."""
+    return newest(one for one in outcomes if one.draw is None and one.shown["selection"] != "oracle")
 
 
 def _rows(outcomes: Sequence[Outcome], setting: str) -> dict[str, dict[str, Row]]:

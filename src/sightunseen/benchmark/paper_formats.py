@@ -80,6 +80,8 @@ def _latex_lines(table: PaperTable) -> list[str]:
     return [
         r"\begin{table*}",
         r"\centering",
+        r"\scriptsize",  # five data sets fit the width of a page with two columns
+        r"\setlength{\tabcolsep}{2pt}",
         rf"\begin{{tabular}}{{l|{'||'.join(['c|ccc'] * len(table.data))}}} \hline",
         " & ".join(["", *names]) + f" {rule}",
         " & ".join(["", *kinds]) + f" {rule}",

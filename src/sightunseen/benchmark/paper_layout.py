@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sightunseen.benchmark.groups import newest
 from sightunseen.benchmark.rows import SHORT, short_of_training
 from sightunseen.benchmark.significance import FEWEST, LEVEL, not_worse
 from sightunseen.benchmark.store import DONE, Outcome
@@ -84,7 +85,8 @@ def paper_tables(outcomes: Iterable[Outcome]) -> list[PaperTable]:
     Parameters
     ----------
     outcomes : iterable of Outcome
-        Outcomes of jobs. Of a method with several versions, only the newest is shown.
+        Outcomes of jobs. Of a method with several versions, only the newest is shown, and of several results under one name
+        on one data set the one with most seeds.
 
     Returns
     -------
@@ -98,10 +100,11 @@ def paper_tables(outcomes: Iterable[Outcome]) -> list[PaperTable]:
 
 def _table(setting: str, outcomes: Sequence[Outcome]) -> PaperTable:
     names = _row_names(outcomes)
-    newest: dict[str, int] = defaultdict(int)
+    versions: dict[str, int] = defaultdict(int)
     for outcome in outcomes:
-        newest[names[outcome.id]] = max(newest[names[outcome.id]], _version(outcome))
-    shown = [outcome for outcome in outcomes if _version(outcome) == newest[names[outcome.id]]]
+        versions[names[outcome.id]] = max(versions[names[outcome.id]], outcome.version)
+    current = [outcome for outcome in outcomes if outcome.version == versions[names[outcome.id]]]
+    shown = newest(current, lambda outcome: names[outcome.id])
     found: dict[str, dict[str, dict[int, Outcome]]] = defaultdict(lambda: defaultdict(dict))
     for outcome in sorted(shown, key=_data_order):
         found[outcome.split_name][names[outcome.id]][outcome.shown["seed"]] = outcome
@@ -164,10 +167,6 @@ def _is_oracle(outcome: Outcome) -> bool:
     return bool(outcome.shown["selection"] == "oracle")
 
 
-def _version(outcome: Outcome) -> int:
-    return int(outcome.identity["method"].get("version", 0))
-
-
 def _data_order(outcome: Outcome) -> tuple[int, str]:
     name = outcome.shown["published_name"]
     return DATA.index(name) if name in DATA else len(DATA), outcome.split_name
@@ -187,7 +186,8 @@ def _notes(found: Mapping[str, Mapping[str, Seeds]], rows: Mapping[str, Cells]) 
     drawn = any(outcome.draw is not None for outcome in outcomes)
     over = "random class splits" if drawn else "seeds"
     marks = {mark for cells in rows.values() for cell in cells.values() for mark in cell.marks}
-    notes = [f"Percent, mean over {'-'.join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))} {over}."]
+    runs = over.removesuffix("s") if counts == [1] else over
+    notes = [f"Percent, mean over {'-'.join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))} {runs}."]
     notes.append(definitions(ACCURACIES))
     if counts[-1] < FEWEST:
         notes.append(f"Differences are not tested: that needs {FEWEST} {over}.")

@@ -91,6 +91,7 @@ class Plan:
             empty = [name for name, values in {**(entry.search or {}), **(entry.adaptation_search or {})}.items() if not values]
             if empty:
                 raise SettingsError(f"the search space of {entry.shown} must give {empty[0]} a list of values: [1, 10].")
+            self._check_preset(entry)
         repeated = [name for name, count in Counter(entry.shown for entry in self.methods).items() if count > 1]
         if repeated:
             raise SettingsError(f"the plan has '{min(repeated)}' more than once. Give each variant its own label.")
@@ -101,6 +102,17 @@ class Plan:
         count = math.prod(len(axis) for axis in axes)  # at most: not every method has every budget
         if count > JOBS:
             raise SettingsError(f"the plan has {count:,} jobs; the limit is {JOBS:,}. Split it into several plans.")
+
+    def _check_preset(self, entry: MethodEntry) -> None:
+        """Check names of data sets in a preset: a misspelt one would let its data set run at the budgets instead."""
+        named = set(entry.preset) if isinstance(entry.preset, Mapping) else set()
+        folders = {data.folder for data in self.data}
+        unknown, without = sorted(named - folders), sorted(folders - named)
+        if unknown and without:
+            raise SettingsError(
+                f"the preset of {entry.shown} is for '{quoted(unknown[0])}', which is no data set of the plan, and "
+                f"{without[0]} has none. Correct the name of the folder, or remove it."
+            )
 
     def using_features(self, name: str) -> "Plan":
         """Use another feature file in all xlsa17 folders of the plan.

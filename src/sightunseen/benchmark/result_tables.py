@@ -78,7 +78,7 @@ def tables(outcomes: Iterable[Outcome], setting: str | None = None, conditions: 
 def _table(title: str, rows: Sequence[Row], setting: str | None, conditions: bool) -> Table:
     (numbers, published), ranked_by = SHOWN[setting], "T1" if setting == "zsl" else "H"
     drawn = any(row.drawn for row in rows)
-    published = () if drawn else published
+    published = published if any(row.published for row in rows) else ()
     # Methods selected on test data come last and are ranked separately.
     ordered = sorted(rows, key=lambda row: (row.selection == "oracle", -(row.mean(ranked_by) or -1.0), row.variant))
     if setting != "zsl":  # metric plug-ins are computed among all classes
@@ -168,7 +168,7 @@ def variant_notes(rows: Sequence[Row]) -> list[str]:
     if devices:
         notes.append(f"kJ: energy of a job that ran alone, by the counters of {' and '.join(devices)}.")
     if any(FLOPS in row.cost for row in rows):
-        notes.append("TFLOP: floating-point operations of the gradient steps of a job, in units of 10^12.")
+        notes.append("TFLOP: trillions of floating-point operations in the gradient steps of a job.")
     return notes
 
 
@@ -211,7 +211,8 @@ def _conditions(row: Row) -> str:
 
 def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str], bounded: Sequence[str]) -> list[str]:
     drawn = any(row.drawn for row in rows)
-    over, published = ("random class splits", "") if drawn else ("seeds", " pub.: published;")
+    over = "random class splits" if drawn else "seeds"
+    published = " pub.: published;" if any(row.published for row in rows) else ""
     notes = [
         f"Percent, mean ± standard deviation over {over}; ranked by {ranked_by};{published} s: seconds per job.",
         definitions(numbers),

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sightunseen.benchmark.comparison import draw_order
+from sightunseen.benchmark.groups import seeds_together as seeds_together
+from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome
 from sightunseen.benchmark.published import ATTRIBUTES, SENTENCES, Published, published_row
-from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome, job_id
 from sightunseen.benchmark.variant_names import OWN, variant_name
 from sightunseen.core.limits import MAGNITUDE
 from sightunseen.core.metrics import RECORDED, further
@@ -152,34 +153,6 @@ def rows_by_data(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[Row]
         rows[key].append(row_of(group))
         order[key] = (shown["data"], *draw_order(draw), key[0], (INDUCTIVE, TRANSDUCTIVE).index(shown["setting"]))
     return {key: rows[key] for key in sorted(rows, key=order.__getitem__)}
-
-
-def seeds_together(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
-    """Group outcomes that differ only in their seed: each group is one row of a table.
-
-    Parameters
-    ----------
-    outcomes : iterable of Outcome
-        Outcomes of jobs.
-
-    Returns
-    -------
-    list of list of Outcome
-        Non-empty groups, in the order of their first outcome.
-    """
-    groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        groups[outcome.split_name, _without_seed(outcome)].append(outcome)
-    return list(groups.values())
-
-
-def _without_seed(outcome: Outcome) -> str:
-    """Hash of the identity without the seed; skipped jobs are identified by their names."""
-    if "skipped" in outcome.identity:
-        return f"skipped {outcome.variant}"
-    method: dict[str, Any] = outcome.identity["method"]
-    settings = {name: value for name, value in method["settings"].items() if name != "seed"}
-    return job_id({**outcome.identity, "seed": None, "method": {**method, "settings": settings}})
 
 
 def row_of(outcomes: Sequence[Outcome]) -> Row:

@@ -5,19 +5,21 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sightunseen.benchmark.draws import Draw
-from sightunseen.benchmark.variant_names import OWN, variant_name
+from sightunseen.benchmark.outcome import DONE as DONE
+from sightunseen.benchmark.outcome import FAILED as FAILED
+from sightunseen.benchmark.outcome import SKIPPED as SKIPPED
+from sightunseen.benchmark.outcome import Outcome as Outcome
+from sightunseen.benchmark.outcome import job_id as job_id
 from sightunseen.core.documents import DocumentError, parse_document, validated
 from sightunseen.core.errors import ModelError, StorageError
 from sightunseen.core.files import LEFTOVER, check_writable, written_atomically
 from sightunseen.core.limits import DOCUMENT_BYTES
 from sightunseen.core.locks import locked
 
-DONE, FAILED, SKIPPED = "done", "failed", "skipped"
 STORE_VERSION = 3
 READABLE = (1, 2, 3)  # version 1 has no seal, version 2 no ``cost``
 SEAL = '"sha256": "{}"'  # SHA-256 of the file in which the digits of the seal are zeros
@@ -39,90 +41,6 @@ class DamagedOutcomeError(ModelError):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path} is not a job outcome ({reason}). Remove it and run the plan again.")
         self.path, self.reason = path, reason
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Outcome of a job.
-
-    Parameters
-    ----------
-    state : {"done", "failed", "skipped"}
-        State of the job.
-    identity : mapping
-        Everything that determines the result of the job, and nothing else.
-    shown : mapping
-        What tables show of the job: names of data set and method, backbone, setting, selection, seed, budget, feature scaling
-        and draw.
-    reason : str, default=""
-        Why the job failed or was skipped.
-    record : mapping, optional
-        Run record of a job that is done.
-    seconds : float, default=0.0
-        Wall-clock time of the job.
-    cost : mapping of str to float, default={}
-        Further cost of the job, as far as it was measured: ``joules_gpu``, ``joules_cpu`` and ``flops``.
-    """
-
-    state: str
-    identity: Mapping[str, Any]
-    shown: Mapping[str, Any]
-    reason: str = ""
-    record: Mapping[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
-    cost: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def id(self) -> str:
-        """Hash of the identity."""
-        return job_id(self.identity)
-
-    @property
-    def draw(self) -> Draw | None:
-        """How the class split was drawn; None for the split of the data set."""
-        return Draw(**self.shown["draw"]) if "draw" in self.shown else None
-
-    @property
-    def split_name(self) -> str:
-        """Name of the data set, and that of the draws."""
-        return self.shown["data"] if self.draw is None else f"{self.shown['data']}, {self.draw.name}"
-
-    @property
-    def budget(self) -> str:
-        """Budget or preset of the method; empty if the method has one budget only, or the outcome does not say."""
-        return str(self.shown.get("budget", ""))
-
-    @property
-    def scaling(self) -> str:
-        """Feature scaling: that of the method ("own"), or "searched"."""
-        return str(self.shown.get("scaling", OWN))
-
-    @property
-    def variant(self) -> str:
-        """Name of the variant of the method, by which its rows and lines are told apart."""
-        return variant_name(self.shown["label"], self.budget, self.scaling, self.shown["selection"])
-
-
-def job_id(identity: Mapping[str, Any]) -> str:
-    """Hash an identity, independent of the order of its keys.
-
-    Parameters
-    ----------
-    identity : mapping
-        Identity of a job.
-
-    Returns
-    -------
-    str
-        20 hexadecimal digits.
-
-    Examples
-    --------
-    >>> job_id({"seed": 0, "method": "ESZSL"}) == job_id({"method": "ESZSL", "seed": 0})
-    True
-    """
-    text = json.dumps(identity, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 class Store:
@@ -235,7 +153,10 @@ def _read(path: Path) -> Outcome:
         if seal is not None and seal != _seal_of(raw, str(seal)):
             raise DocumentError("changed after it was written")
         if version not in READABLE:
-            raise ModelError(f"{path} has format version {version}; expected {STORE_VERSION}. Run the plan again.")
+            raise ModelError(
+                f"{path} has format version {version}; expected {READABLE[0]} to {STORE_VERSION}. Use the version of "
+                "sightunseen that wrote it, or run the plan with another --out."
+            )
         if seal is None and version != 1:
             raise DocumentError("its seal is missing")
         outcome = _outcome(content)

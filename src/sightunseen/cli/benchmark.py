@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+
+    from sightunseen.benchmark.store import Outcome
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,10 +94,9 @@ def _one_by_one(args: argparse.Namespace) -> "tuple[int, Callable[[], None]]":
     """Number of tables, one per data set and setting, and the function that prints them."""
     from sightunseen.benchmark.comparison_tables import comparison_tables
     from sightunseen.benchmark.result_tables import tables
-    from sightunseen.benchmark.store import Store
     from sightunseen.cli._jobs import print_tables
 
-    outcomes = Store(args.results).outcomes().values()
+    outcomes = _outcomes(args.results)
     found = [*tables(outcomes, args.setting), *comparison_tables(outcomes, args.setting)]
     return len(found), lambda: print_tables(found, args.format)
 
@@ -104,13 +105,13 @@ def _paper_layout(args: argparse.Namespace) -> "tuple[int, Callable[[], None]]":
     """Number of tables in the layout of the paper, and the function that prints them."""
     from sightunseen.benchmark.paper_formats import TEXT, as_paper, as_table
     from sightunseen.benchmark.paper_layout import paper_tables
-    from sightunseen.benchmark.store import Store
     from sightunseen.cli._jobs import print_tables
     from sightunseen.core.errors import SettingsError
 
     if args.setting is not None:
         raise SettingsError("--layout paper has the metrics of both settings. Leave out --setting.")
-    found = paper_tables(Store(args.results).outcomes().values())
+    found = paper_tables(_outcomes(args.results))
+    _check_shown(args, found)
     if args.format == TEXT:
         return len(found), lambda: print_tables([as_table(table) for table in found], TEXT)
     return len(found), lambda: print(as_paper(found, args.format))
@@ -119,11 +120,33 @@ def _paper_layout(args: argparse.Namespace) -> "tuple[int, Callable[[], None]]":
 def _leaderboard(args: argparse.Namespace) -> "tuple[int, Callable[[], None]]":
     """Number of tables of the leaderboard, and the function that prints them."""
     from sightunseen.benchmark.leaderboard import leaderboard_tables
-    from sightunseen.benchmark.store import Store
     from sightunseen.cli._jobs import print_tables
     from sightunseen.core.errors import SettingsError
 
     if args.setting is not None:
         raise SettingsError("--layout leaderboard has the metrics of both settings. Leave out --setting.")
-    found = leaderboard_tables(Store(args.results).outcomes().values())
+    found = leaderboard_tables(_outcomes(args.results))
+    _check_shown(args, found)
     return len(found), lambda: print_tables(found, args.format)
+
+
+def _outcomes(folder: Path) -> "Collection[Outcome]":
+    """Outcomes of a results folder."""
+    from sightunseen.benchmark.store import Store
+    from sightunseen.core.errors import StorageError
+
+    found = Store(folder).outcomes().values()
+    if not found:
+        raise StorageError(f"{folder} contains no outcome yet. Run the jobs first: sightunseen benchmark run")
+    return found
+
+
+def _check_shown(args: argparse.Namespace, found: "Collection[object]") -> None:
+    """Check that a layout has a table."""
+    from sightunseen.core.errors import StorageError
+
+    if not found:
+        raise StorageError(
+            f"{args.results} has no result for --layout {args.layout}. See its jobs with: "
+            f"sightunseen benchmark show {shlex.quote(str(args.results))}"
+        )

@@ -18,9 +18,11 @@ from sightunseen.report.figures import BLUE, DEFINITIONS, GREY, ORANGE, PURPLE, 
 from sightunseen.report.ingredient_figures import study_figures
 from sightunseen.report.page import Block, DataTable, Page, Section, Tile
 from sightunseen.report.rank_figures import rank_figures
+from sightunseen.report.tradeoff_figures import balance_figure, time_figure
 
 BOARD = "Leaderboard"
 STEP = 20  # pixels per row
+UNITS = {3600: "h", 60: "min"}  # by seconds
 SELECTED = {
     "validation": "selected on validation classes",
     "none": "hyperparameters as given",
@@ -79,16 +81,20 @@ def benchmark_page(outcomes: Iterable[Outcome], title: str) -> Page:
         if done and done[0].drawn:
             blocks = [_ranking(anchor, done), table]
         elif done:
-            blocks = [_ranking(anchor, done), table, _balance(anchor, done), _cost(anchor, done)]
+            blocks = [_ranking(anchor, done), table, balance_figure(anchor, done), time_figure(anchor, done)]
         sections.append(Section(anchor, name, blocks))
     datasets = sorted({outcome.shown["data"] for outcome in outcomes})
     methods = len({outcome.shown["label"] for outcome in outcomes})
     tiles = [Tile(state, str(states.count(state)), "jobs") for state in (DONE, FAILED, SKIPPED)]
     seconds = sum(outcome.seconds for outcome in outcomes)
-    tiles.append(
-        Tile("computing time", f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s", "sum over all jobs")
-    )
-    return Page(title, f"{methods} methods on {', '.join(datasets)}. {DEFINITIONS}", tiles, sections)
+    tiles.append(Tile("computing time", _duration(seconds), "sum over all jobs"))
+    return Page(title, f"{methods} methods on {'; '.join(datasets)}. {DEFINITIONS}", tiles, sections)
+
+
+def _duration(seconds: float) -> str:
+    """Time in the largest unit of which there are at least two."""
+    count, unit = next(((seconds / size, name) for size, name in UNITS.items() if seconds >= 2 * size), (seconds, "s"))
+    return f"{count:,.0f} {unit}"
 
 
 def _grouped(found: Sequence[Comparison]) -> dict[str, list[Comparison]]:
@@ -148,47 +154,3 @@ def _ranked(metric: str, rows: Sequence[Row]) -> alt.TopLevelMixin:
             tooltip=["method:N", "kind:N", alt.Tooltip("percent:Q", format=".1f"), "source:N"],
         ),
     )
-
-
-def _balance(anchor: str, rows: Sequence[Row]) -> Figure:
-    """S against U, with and without the seen-class bias."""
-    kinds = {"as used": "", "without seen-class bias": "_plain"}
-    metrics = ("U", "S", "H")
-    found = [
-        (row.variant, kind, *(row.mean(f"{metric}{ending}") for metric in metrics))
-        for row in rows
-        for kind, ending in kinds.items()
-    ]
-    columns = columns_of(("method", "kind", *metrics), found)
-    base = alt.Chart(ROWS).encode(
-        x=alt.X("U:Q", title="U: accuracy of unseen classes (%)"), y=alt.Y("S:Q", title="S: accuracy of seen classes (%)")
-    )
-    chart = alt.layer(
-        base.mark_line(color=GREY, opacity=0.4).encode(detail="method:N"),
-        base.mark_circle(size=80, opacity=0.9).encode(
-            color=alt.Color("kind:N", scale=alt.Scale(domain=list(kinds), range=[BLUE, GREY])),
-            tooltip=["method:N", "kind:N", *(alt.Tooltip(f"{metric}:Q", format=".1f") for metric in metrics)],
-        ),
-        base.transform_filter(alt.datum.kind == "as used").mark_text(dy=-9, fontSize=9).encode(text="method:N"),
-    )
-    caption = (
-        "S against U of each method, without seen-class bias (grey) and as used (blue), with the bias of calibrated stacking "
-        "(Chao et al., 2016) that was selected on validation classes. Up and to the right is better."
-    )
-    return Figure(f"balance-{anchor}", "Seen against unseen classes", caption, columns, [Panel(chart, height=380)])
-
-
-def _cost(anchor: str, rows: Sequence[Row]) -> Figure:
-    """H against the mean duration of a job."""
-    columns = columns_of(("method", "seconds", "H"), [(row.variant, max(row.seconds, 0.1), row.mean("H")) for row in rows])
-    base = alt.Chart(ROWS).encode(
-        x=alt.X("seconds:Q", title="seconds per job", scale=alt.Scale(type="log")),
-        y=alt.Y("H:Q", title="H (%)", scale=alt.Scale(zero=False)),
-    )
-    tooltip = ["method:N", alt.Tooltip("seconds:Q", format=".0f"), alt.Tooltip("H:Q", format=".1f")]
-    chart = alt.layer(
-        base.mark_circle(size=80, color=BLUE, opacity=0.9).encode(tooltip=tooltip),
-        base.mark_text(dy=-9, fontSize=9).encode(text="method:N"),
-    )
-    caption = "H of each method against the time of one job: selection, training and evaluation. Up and to the left is better."
-    return Figure(f"cost-{anchor}", "Accuracy against computing time", caption, columns, [Panel(chart, height=320)])

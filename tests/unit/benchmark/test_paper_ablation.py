@@ -204,4 +204,4 @@ def test_ablation_tables_in_all_formats() -> None:
     assert latex.isascii()
     (usual,) = tables(outcomes())
     assert len(usual.rows) == 17
-    assert {row["T1 pub."] for row in lines(usual)} == {"-"}  # CVC's own number is not that of its variants
+    assert not any("T1 pub." in row for row in lines(usual))  # CVC's own number is not that of its variants

@@ -106,6 +106,17 @@ def test_newest_version_of_a_method_is_shown() -> None:
     assert row[0] == "50.5*"
 
 
+def test_seeds_of_different_results_are_not_mixed() -> None:
+    old, new = seeds("ESZSL", 10.0, 10.0, 10.0), seeds("ESZSL", 50.0, 51.0)
+    other = [replace(one, identity={**one.identity, "search": {"regularisation": [1.0]}}) for one in new]
+    (row,) = rows_of(paper_tables([*old, *other])[0]).values()
+    assert row[0] == "10.0*"  # the result with most seeds; 37.0 would be the mean of both
+
+
+def test_a_single_seed_is_named_as_such() -> None:
+    assert paper_tables(seeds("ESZSL", 50.0))[0].notes[0] == "Percent, mean over 1 seed."
+
+
 def test_short_training_is_marked_for_its_data_set() -> None:
     tried = [{"settings": {}, "points": [{"steps": 1}, {"steps": 2}]}]
     chosen = {"chosen": {"steps": 2, "seen_penalty": 0.0}, "tried": tried}
@@ -135,6 +146,18 @@ def test_latex_has_labels_headers_of_the_data_sets_and_bold_numbers() -> None:
         cells = [re.sub(r"\\multicolumn\{(\d)\}", lambda match: "& " * (int(match[1]) - 1), line) for line in part.splitlines()]
         counts = {line.count("&") for line in cells if "&" in line}
         assert len(counts) == 1, counts
+
+
+def test_latex_escapes_names_and_balances_braces() -> None:
+    label = r"[a_1] 50% & #2 {x} ~ 10^3 \ <b>"
+    text = as_paper(paper_tables(seeds("ALE", 50.0, 51.0, 52.0, label=label, data="cats_and_dogs")), "latex")
+    assert (
+        r"{[}a\_1] 50\% \& \#2 \{x\} \textasciitilde{} 10\textasciicircum{}3 \textbackslash{} $<$b$>$ & \textbf{51.0}" in text
+    )
+    assert r"\textbf{cats\_and\_dogs}" in text
+    bare = re.sub(r"\\[{}]", "", text)
+    assert bare.count("{") == bare.count("}")
+    assert len(re.findall(r"(?<!\\)\$", text)) % 2 == 0
 
 
 @pytest.mark.parametrize("form", ["md", "csv"])

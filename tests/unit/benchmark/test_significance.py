@@ -18,6 +18,14 @@ def test_p_value_is_that_of_student_for_the_mean_difference() -> None:
     assert paired_p_value(one, other) == pytest.approx(1 - stats.t.cdf(t, df=3))
 
 
+def test_p_value_is_that_of_a_test_of_the_differences() -> None:
+    rng = np.random.default_rng(1)
+    for n in (3, 5, 20):
+        one, other = rng.normal(50, 2, size=n), rng.normal(49, 2, size=n)
+        expected = stats.ttest_1samp(one - other, 0.0, alternative="greater").pvalue
+        assert paired_p_value(by_seed(*one), by_seed(*other)) == pytest.approx(expected)
+
+
 def test_pairs_are_seeds_that_both_have() -> None:
     one, other = {0: 52.0, 1: 55.0, 2: 51.0, 7: 0.0}, {0: 51.0, 1: 52.0, 2: 50.5, 8: 99.0}
     assert paired_p_value(one, other) == paired_p_value(by_seed(52.0, 55.0, 51.0), by_seed(51.0, 52.0, 50.5))

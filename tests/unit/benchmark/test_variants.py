@@ -69,8 +69,10 @@ def test_hyperparameters_of_the_plan_take_precedence_over_the_preset() -> None:
 
 def test_preset_is_used_in_place_of_the_budgets() -> None:
     by_data = {"name": "CVC", "preset": {"CUB": "paper-cub", "AWA1": "paper-awa1"}}
-    for path, budgets in (("there/CUB", ["paper-cub"]), ("SUN", BOTH)):
-        assert [job.budget for job in plan(by_data, path=path, budget=BOTH).jobs()] == budgets
+    assert [job.budget for job in plan(by_data, path="there/CUB", budget=BOTH).jobs()] == ["paper-cub"]
+    entries = [{"path": name} for name in ("CUB", "AWA1", "SUN")]
+    jobs = plan(by_data, data=entries, budget=BOTH).jobs()
+    assert [job.budget for job in jobs if job.data.name == "SUN"] == list(BOTH)
     (one,) = plan({"name": "DEM", "preset": "full"}).jobs()
     assert one.budget == "full"
     with pytest.raises(SettingsError, match="ESZSL has no preset 'full'; it has quick"):
@@ -174,6 +176,10 @@ def test_leaderboard_plan_has_every_method_on_five_data_sets() -> None:
         ({"budget": 3}, "budget: Input should be a valid array; got 3"),
         ({"feature_scaling": "none"}, "feature_scaling must be one of"),
         ({"method": [{"name": "ALE", "preset": 3}]}, r"method\.0\.preset"),
+        (
+            {"method": [{"name": "CVC", "preset": {"CUBS": "paper-cub"}}]},
+            "preset of CVC is for 'CUBS', which is no data set of the plan, and CUB has none. Correct the name of the folder",
+        ),
     ],
 )
 def test_invalid_budgets_and_presets_are_errors(change: dict[str, Any], message: str) -> None:

@@ -128,6 +128,25 @@ def test_the_ranking_is_sorted() -> None:
     assert orders == ["['SAE (oracle)', 'ESZSL', 'ALE', 'SAE']", "['SAE (oracle)', 'ALE', 'ESZSL', 'SAE']"]
 
 
+def test_names_of_the_best_methods_only_are_in_crowded_charts() -> None:
+    many = [outcome("ESZSL", h=40.0 + k, label=f"variant {k}") for k in range(20)]
+    own = [replace(one, identity={**one.identity, "search": one.shown["label"]}) for one in many]
+    page = benchmark_page(own, "Benchmark")
+    for name in ("balance", "cost"):
+        made = figure(page, name)
+        best = {f"variant {k}" for k in range(12, 20)}
+        assert set(made.columns["label"]) == best | {""}
+        assert set(made.columns["method"]) == {f"variant {k}" for k in range(20)}  # the others have tooltips
+        assert "8 best by H are named" in made.caption
+    assert "are named" not in figure(benchmark_page(OUTCOMES, "Benchmark"), "balance").caption
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(119.0, "119 s"), (120.0, "2 min"), (7199.0, "120 min"), (3.6e6, "1,000 h")])
+def test_computing_time_is_in_the_largest_unit(seconds: float, text: str) -> None:
+    page = benchmark_page([replace(outcome("ESZSL"), seconds=seconds)], "Benchmark")
+    assert {tile.label: tile.value for tile in page.tiles}["computing time"] == text
+
+
 def test_every_chart_compiles() -> None:
     for made in benchmark_page([*OUTCOMES, *ablation(), *study()], "Benchmark").figures:
         assert all(len(values) for values in made.columns.values())
