@@ -243,7 +243,7 @@ def test_adaptation_of_a_preset(run: Run, desk: Path) -> None:
     assert record("adapted")["settings"]["adaptation"]["peakiness"] == "probability"
     assert len(record("adapted")["history"]) == 2
     code, _, err = run("adapt model data --out other --preset full")
-    assert (code, "Foresight has no preset 'full'; it has quick." in err) == (2, True), err
+    assert (code, "Foresight has no preset 'full'; choose one of: quick." in err) == (2, True), err
 
 
 def test_seed_determines_the_weights(run: Run, desk: Path) -> None:

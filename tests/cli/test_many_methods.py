@@ -84,7 +84,7 @@ def test_gradient_trained_method_has_points_seeds_and_paper_protocol(run: Run, d
     ("options", "message"),
     [
         ("--method ESZL", "no method 'ESZL'"),
-        ("--method ESZSL --preset paper-cub", "ESZSL has no preset 'paper-cub'; it has quick."),
+        ("--method ESZSL --preset paper-cub", "ESZSL has no preset 'paper-cub'; choose one of: quick."),
         ("--method ESZSL --seeds 3 --select none", "draws nothing at random"),
         ("--method ESZSL --set hidden=3", "ESZSL has no hyperparameter 'hidden'"),
         ("--method ESZSL --set feature_penalty=-1", "feature_penalty"),

@@ -75,7 +75,7 @@ def test_preset_is_used_in_place_of_the_budgets() -> None:
     assert [job.budget for job in jobs if job.data.name == "SUN"] == list(BOTH)
     (one,) = plan({"name": "DEM", "preset": "full"}).jobs()
     assert one.budget == "full"
-    with pytest.raises(SettingsError, match="ESZSL has no preset 'full'; it has quick"):
+    with pytest.raises(SettingsError, match="ESZSL has no preset 'full'; choose one of: quick"):
         plan({"name": "ESZSL", "preset": "full"}).jobs()
 
 

@@ -86,5 +86,5 @@ def preset_of(method: type, name: str) -> Preset:
     """
     presets: Mapping[str, Preset] = {QUICK: Preset(), **getattr(method, "presets", {})}
     if name not in presets:
-        raise SettingsError(f"{method.__name__} has no preset '{quoted(name)}'; it has {', '.join(presets)}.")
+        raise SettingsError(f"{method.__name__} has no preset '{quoted(name)}'; choose one of: {', '.join(presets)}.")
     return presets[name]
