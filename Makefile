@@ -53,6 +53,7 @@ bench: $(STAMP)
 
 bench-gpu: $(STAMP)
 	$(VENV)/bin/python benchmarks/training.py --device cuda --million
+	$(VENV)/bin/python benchmarks/generative.py --device cuda
 	$(VENV)/bin/python benchmarks/growth.py --device cuda
 	$(VENV)/bin/python benchmarks/accuracy.py --device cuda
 	$(VENV)/bin/python benchmarks/seeds.py --device cuda --seeds 10 --steps 2000
