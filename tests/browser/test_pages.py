@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sightunseen.benchmark.entries import DataEntry
+from sightunseen.benchmark.outcome import DONE, FAILED, Outcome
 from sightunseen.benchmark.paper_ablation import ablation_plan
-from sightunseen.benchmark.plan import DataEntry
-from sightunseen.benchmark.store import DONE, FAILED, Outcome
 from sightunseen.cli import main
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset

@@ -62,6 +62,8 @@ def test_folder_without_results_points_to_the_reasons(run: Run, tmp_path: Path, 
     assert f"no result for --layout {layout}. See its jobs with: sightunseen benchmark show {tmp_path}/results" in err
 
 
-def test_layout_of_the_paper_with_one_setting_is_an_error(run: Run, results: Path) -> None:
-    code, out, err = run(f"benchmark show {results} --layout paper --setting zsl")
-    assert (code, out, "Leave out --setting" in err) == (2, "", True)
+@pytest.mark.parametrize("layout", ["paper", "leaderboard"])
+def test_layout_with_one_setting_is_an_error(run: Run, results: Path, layout: str) -> None:
+    code, out, err = run(f"benchmark show {results} --layout {layout} --setting zsl")
+    assert (code, out) == (2, "")
+    assert f"--layout {layout} has the metrics of both settings. Leave out --setting." in err

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sightunseen.benchmark.store import DONE, FAILED, Outcome, Store
+from sightunseen.benchmark.outcome import DONE, FAILED, Outcome
+from sightunseen.benchmark.store import Store
 
 Run = Callable[[str], tuple[int, str, str]]
 

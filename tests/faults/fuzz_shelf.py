@@ -198,8 +198,9 @@ def _write_results(folder: Path) -> None:
     """Write a results folder with jobs that are done, failed and skipped."""
     from sightunseen.benchmark.attempts import shown as _shown
     from sightunseen.benchmark.jobs import carry_out, identity_of, record_as_dict
+    from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome
     from sightunseen.benchmark.plan import plan_of
-    from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome, Store
+    from sightunseen.benchmark.store import Store
 
     content = json.loads(json.dumps(PLAN).replace("{shelf}", str(folder)))
     store = Store(folder / "results")

@@ -5,12 +5,12 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sightunseen.benchmark.store import DONE, FAILED, Outcome, job_id
+from sightunseen.benchmark.outcome import DONE, FAILED, Outcome, job_id
 from sightunseen.benchmark.variant_names import OWN
 from sightunseen.benchmark.variants import Job
 from sightunseen.core.documents import quoted
@@ -55,7 +55,6 @@ def attempt(one: PendingJob, base: Mapping[str, Any] | None = None, work: Path |
     Outcome
         Done, with the run record, or failed, with the reason.
     """
-    from sightunseen.benchmark.cost import cost_of
     from sightunseen.benchmark.jobs import carry_out, record_as_dict
 
     started, meter = time.monotonic(), EnergyMeter() if alone else None
@@ -63,15 +62,26 @@ def attempt(one: PendingJob, base: Mapping[str, Any] | None = None, work: Path |
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             record = record_as_dict(carry_out(one.job, base, work))
-            seconds = round(time.monotonic() - started, 1)
-            cost = cost_of(one.job, record, meter)
-        return Outcome(DONE, one.identity, shown(one.job), record=record, seconds=seconds, cost=cost)
+        done = Outcome(DONE, one.identity, shown(one.job), record=record, seconds=round(time.monotonic() - started, 1))
     except SightUnseenError as error:
         return failed_outcome(one, quoted(error, MESSAGE_LENGTH))
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
         return failed_outcome(one, f"{type(error).__name__}: {quoted(error, MESSAGE_LENGTH)} ({place})")
+    return replace(done, cost=_measured_cost(one.job, record, meter))
+
+
+def _measured_cost(job: Job, record: Mapping[str, Any], meter: EnergyMeter | None) -> dict[str, float]:
+    """Cost of a job that is done; empty if measuring it fails."""
+    from sightunseen.benchmark.cost import cost_of
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return cost_of(job, record, meter)
+    except Exception:  # it runs code of the method again, which may fail; the result of the job is valid without its cost
+        return {}
 
 
 def failed_outcome(one: PendingJob, reason: str) -> Outcome:

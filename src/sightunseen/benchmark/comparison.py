@@ -4,13 +4,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightunseen.benchmark.draws import ALL, Draw
-from sightunseen.benchmark.store import DONE, Outcome
+from sightunseen.benchmark.groups import newest
+from sightunseen.benchmark.outcome import DONE, Outcome
 
 LEVEL = 0.05  # significance level of the Nemenyi test, and 1 - coverage of the intervals
 COMPARED = ("T1", "H")
@@ -40,7 +40,8 @@ class Comparison:
     missing : mapping of str to int
         Number of blocks without a result, by method; methods that have all are left out.
     repeated : tuple of str, default=()
-        Methods with several results on one block, such as with other hyperparameters; one of them is used.
+        Methods whose newest version has several results on one data set, such as with other hyperparameters; the one with
+        most draws is used.
     """
 
     draw: Draw
@@ -85,8 +86,8 @@ class Comparison:
 def comparisons(outcomes: Iterable[Outcome]) -> list[Comparison]:
     """Compare methods on random class splits.
 
-    Jobs whose hyperparameters were selected on test data are left out. Of a method with several versions, only the newest is
-    compared.
+    Jobs whose hyperparameters were selected on test data are left out. Of several results of a method on one data set, that of
+    :func:`~sightunseen.benchmark.groups.newest` is compared.
 
     Parameters
     ----------
@@ -247,18 +248,18 @@ def stratified_mean(strata: Sequence[Sequence[float]]) -> tuple[float, float | N
 
 
 def _comparison(draw: Draw, setting: str, outcomes: Sequence[Outcome]) -> Comparison:
-    newest: dict[str, Any] = defaultdict(int)
-    for outcome in outcomes:
-        newest[outcome.variant] = max(newest[outcome.variant], outcome.version)
+    chosen = newest(outcomes)
+    versions = {(outcome.shown["data"], outcome.variant): outcome.version for outcome in chosen}
+    used = {outcome.id for outcome in chosen}
+    repeated = {
+        outcome.variant
+        for outcome in outcomes
+        if outcome.id not in used and outcome.version == versions[outcome.shown["data"], outcome.variant]
+    }
     results: dict[Block, dict[str, Mapping[str, float]]] = defaultdict(dict)
-    repeated = set()
-    for outcome in outcomes:
-        name = outcome.variant
-        if outcome.version == newest[name]:
-            block = results[outcome.shown["data"], outcome.shown["seed"]]
-            repeated |= {name} & block.keys()
-            block[name] = outcome.record["results"]
-    methods = tuple(sorted(newest))
+    for outcome in chosen:
+        results[outcome.shown["data"], outcome.shown["seed"]][outcome.variant] = outcome.record["results"]
+    methods = tuple(sorted({outcome.variant for outcome in chosen}))
     missing = {name: sum(name not in found for found in results.values()) for name in methods}
     blocks = tuple(block for block in sorted(results) if len(results[block]) == len(methods))
     scores = {metric: np.array([[results[block][name][metric] for name in methods] for block in blocks]) for metric in COMPARED}

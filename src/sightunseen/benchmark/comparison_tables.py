@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from sightunseen.benchmark.comparison import COMPARED, LEVEL, Comparison, comparisons
+from sightunseen.benchmark.outcome import Outcome
 from sightunseen.benchmark.result_tables import Table
-from sightunseen.benchmark.store import Outcome
 from sightunseen.core.metrics import ACCURACIES, definitions
 
 
@@ -82,5 +82,8 @@ def _notes(comparison: Comparison, metrics: Sequence[str]) -> list[str]:
         notes.append(f"Splits on which a method has no result are left out. Number without result: {counts}.")
     if comparison.repeated:
         names = ", ".join(comparison.repeated)
-        notes.append(f"Several results on one split, of which one is used: {names}. Run them in a folder of their own.")
+        notes.append(
+            f"Several results on one data set, of which the one with most splits is used: {names}. Run them in a folder of "
+            "their own."
+        )
     return notes

@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightunseen.benchmark.jobs import data_of, specifications_of
+from sightunseen.benchmark.outcome import FLOPS, JOULES
 from sightunseen.benchmark.variants import Job
 from sightunseen.core.energy import EnergyMeter
 from sightunseen.methods import GradientTrainedClassifier
 from sightunseen.selection.choice import Choice
-
-FLOPS = "flops"
-JOULES = "joules_"  # followed by the device
 
 
 def cost_of(job: Job, record: Mapping[str, Any], meter: EnergyMeter | None) -> dict[str, float]:
@@ -23,7 +21,8 @@ def cost_of(job: Job, record: Mapping[str, Any], meter: EnergyMeter | None) -> d
     record : mapping
         Its run record.
     meter : EnergyMeter or None
-        Meter that was made when the job started. None: other jobs ran at the same time, so that energy has no owner.
+        Meter that was made when the job started. None: other jobs ran at the same time, so that the measured
+        energy is not that of this job alone.
 
     Returns
     -------
@@ -40,8 +39,10 @@ def cost_of(job: Job, record: Mapping[str, Any], meter: EnergyMeter | None) -> d
 def training_flops(job: Job, record: Mapping[str, Any]) -> float | None:
     """Floating-point operations of the gradient steps of a job.
 
-    One cycle of steps is counted with the chosen hyperparameters, forwards and backwards, and multiplied by the number of steps
-    of all trainings: those of the selection, and the final one.
+    One cycle of steps of the final training is counted with the chosen hyperparameters, forwards and backwards, and multiplied
+    by the number of steps of all trainings: those of the selection, and the final one. A step of the selection may take fewer
+    operations, because class folds have fewer classes. The preparation of the final training is repeated for this, including
+    what the method computes before its first step.
 
     Parameters
     ----------
@@ -71,13 +72,27 @@ def training_flops(job: Job, record: Mapping[str, Any]) -> float | None:
     engine = EagerEngine(run.objective, run.optimisation)
     with FlopCounterMode(display=False) as counter:
         engine.run(run.objective.draw(0, cycle), 0)
-    flops: float = counter.get_total_flops() / cycle * _steps(record["selection"], model.n_steps)
+    flops: float = counter.get_total_flops() / cycle * all_steps(record["selection"], model.n_steps)
     return flops
 
 
-def _steps(selection: Mapping[str, Any], n_steps: int) -> int:
-    """Gradient steps of all trainings of a job."""
-    tried = sum(entry["points"][-1]["steps"] for entry in selection.get("tried", ()))
-    if "folds" not in selection:  # selected on test data, with the trainings that were tried, or not selected
-        return tried or n_steps
-    return int(tried * len(selection["folds"]) + selection["chosen"].get("steps", n_steps))
+def all_steps(selection: Mapping[str, Any], n_steps: int) -> int:
+    """Count the gradient steps of all trainings of a job.
+
+    Parameters
+    ----------
+    selection : mapping
+        ``selection`` of its run record.
+    n_steps : int
+        Number of steps of the final training, if no stopping point was chosen.
+
+    Returns
+    -------
+    int
+        Steps of the selection and of the final training.
+    """
+    tried = selection.get("tried", ())
+    if "folds" in selection:
+        return int(sum(entry["steps"] for entry in tried) + selection["chosen"].get("steps", n_steps))
+    # Selected on test data: the best training that was tried is the final one. Not selected: one training.
+    return sum(entry["points"][-1]["steps"] for entry in tried) or n_steps

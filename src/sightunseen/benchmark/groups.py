@@ -48,7 +48,8 @@ def newest(outcomes: Iterable[Outcome], name: Callable[[Outcome], str] = lambda 
     Returns
     -------
     list of Outcome
-        Of several results under one name on one data set, those of the newest version, and of these the ones with most seeds.
+        Of several results under one name on one data set, that of the newest version on this data set, and of these the one
+        with most seeds that are done.
     """
     rivals: dict[tuple[str, str], list[list[Outcome]]] = defaultdict(list)
     for group in seeds_together(outcomes):

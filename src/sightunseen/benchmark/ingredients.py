@@ -5,10 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sightunseen.benchmark.entries import DataEntry, MethodEntry
+from sightunseen.benchmark.groups import seeds_together
+from sightunseen.benchmark.outcome import DONE, Outcome
 from sightunseen.benchmark.paper_ablation import check_ablation
-from sightunseen.benchmark.plan import DataEntry, MethodEntry, Plan
-from sightunseen.benchmark.result_tables import Row, Table, row_of, seeds_together
-from sightunseen.benchmark.store import DONE, Outcome
+from sightunseen.benchmark.plan import Plan
+from sightunseen.benchmark.result_tables import Table
+from sightunseen.benchmark.rows import Row, row_of
 from sightunseen.core.metrics import ACCURACIES, definitions
 from sightunseen.methods.catalogue import CARDS
 

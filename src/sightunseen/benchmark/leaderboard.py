@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from sightunseen.benchmark.comparison import COMPARED
 from sightunseen.benchmark.groups import newest, seeds_together
 from sightunseen.benchmark.outcome import Outcome
-from sightunseen.benchmark.result_tables import Table, cost_columns, rank_of, tables, variant_columns, variant_notes
+from sightunseen.benchmark.result_tables import (
+    SCALING_NOTE,
+    Table,
+    cost_columns,
+    rank_of,
+    tables,
+    variant_columns,
+    variant_notes,
+)
 from sightunseen.benchmark.rows import SHORT, Row, row_of
 from sightunseen.benchmark.variant_names import OWN, SEARCHED
 from sightunseen.core.metrics import ACCURACIES, definitions
@@ -52,7 +60,7 @@ def leaderboard_tables(outcomes: Iterable[Outcome]) -> list[Table]:
     ----------
     outcomes : iterable of Outcome
         Outcomes of jobs. Random class splits and jobs that were selected on test data are left out; of a method with several
-        versions, the newest counts.
+        versions on a data set, the newest counts.
 
     Returns
     -------
@@ -116,13 +124,15 @@ def entries(rows: dict[str, dict[str, Row]]) -> list[Entry]:
     found = []
     for variant in dict.fromkeys(name for of_data in rows.values() for name in of_data):
         own = {data: of_data[variant] for data, of_data in rows.items() if variant in of_data}
-        ranks = {
-            metric: statistics.fmean(int(rank_of(row, list(rows[data].values()), metric)) for data, row in own.items())
-            for metric in COMPARED
-            if len(own) == len(rows)
-        }
-        found.append(Entry(own, ranks))
+        complete = len(own) == len(rows)
+        found.append(Entry(own, {metric: _mean_rank(own, rows, metric) for metric in COMPARED if complete}))
     return sorted(found, key=lambda entry: (entry.ranks.get("H", float("inf")), entry.first.variant))
+
+
+def _mean_rank(own: dict[str, Row], rows: dict[str, dict[str, Row]], metric: str) -> float:
+    """Mean over data sets of the rank of a variant, which has a result on each."""
+    ranks = (rank_of(row, list(rows[data].values()), metric) for data, row in own.items())
+    return statistics.fmean(rank for rank in ranks if rank is not None)
 
 
 def _overview(setting: str, rows: dict[str, dict[str, Row]]) -> Table:
@@ -153,7 +163,7 @@ def _year(row: Row) -> str:
 
 
 def _result(row: Row | None, metric: str) -> str:
-    """Mean and standard deviation; the ranked metric has the mark of short training."""
+    """Mean and standard deviation; the ranked metric has the mark of a method that may be undertrained."""
     return "-" if row is None else f"{row.shown(metric)}{SHORT if row.short and metric == COMPARED[-1] else ''}"
 
 
@@ -187,8 +197,7 @@ def lead_table(outcomes: Iterable[Outcome]) -> Table | None:
         columns += [f"{metric} Foresight", f"{metric} best other", f"{metric} lead"]
     notes = [
         "Percent, means over seeds. Best other: the best result of any other method and budget.",
-        "scaling: of the method (own), or chosen on validation classes among those of every method (searched). Foresight "
-        "always chooses its own; methods that cannot choose count with theirs.",
+        SCALING_NOTE,
         definitions(ACCURACIES),
     ]
     return Table("Foresight's lead", columns, lines, notes)

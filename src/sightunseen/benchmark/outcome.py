@@ -10,6 +10,7 @@ from sightunseen.benchmark.draws import Draw
 from sightunseen.benchmark.variant_names import OWN, variant_name
 
 DONE, FAILED, SKIPPED = "done", "failed", "skipped"
+FLOPS, JOULES = "flops", "joules_"  # names of costs; that of energy is followed by the device
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from sightunseen.benchmark.plan import DataEntry, MethodEntry, Plan
+from sightunseen.benchmark.entries import DataEntry, MethodEntry
+from sightunseen.benchmark.groups import seeds_together
+from sightunseen.benchmark.outcome import Outcome
+from sightunseen.benchmark.plan import Plan
 from sightunseen.benchmark.published import published_row
-from sightunseen.benchmark.result_tables import PENALTY_NOTE, Row, Table, row_of, seeds_together
-from sightunseen.benchmark.store import Outcome
+from sightunseen.benchmark.result_tables import PENALTY_NOTE, Table
+from sightunseen.benchmark.rows import Row, row_of
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.metrics import ACCURACIES, definitions
 from sightunseen.methods.catalogue import INDUCTIVE

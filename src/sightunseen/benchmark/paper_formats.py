@@ -1,4 +1,4 @@
-"""Tables in the layout of the paper as text, Markdown, CSV and LaTeX."""
+"""Tables in the layout of the paper as text, Markdown, CSV, JSON and LaTeX."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,8 @@ from sightunseen.core.metrics import ACCURACIES
 TEXT, LATEX = "table", "latex"
 BEST = {TEXT: "{}*", "md": "**{}**", "csv": "{}", "json": "{}*", LATEX: r"\textbf{{{}}}"}  # by format
 STARRED = "* the best of its column."
-BEST_NOTES = {TEXT: STARRED, "csv": "", "json": STARRED, LATEX: r"The best results are in \textbf{bold}."}
+BOLD = "The best results are in bold."
+BEST_NOTES = {TEXT: STARRED, "md": BOLD, "csv": "", "json": STARRED, LATEX: r"The best results are in \textbf{bold}."}
 
 
 def as_table(table: PaperTable, form: str = TEXT) -> Table:
@@ -20,7 +21,7 @@ def as_table(table: PaperTable, form: str = TEXT) -> Table:
     ----------
     table : PaperTable
         Table to convert.
-    form : {"table", "md", "csv"}, default="table"
+    form : {"table", "md", "csv", "json"}, default="table"
         Format that the best numbers are marked for.
 
     Returns
@@ -30,7 +31,7 @@ def as_table(table: PaperTable, form: str = TEXT) -> Table:
     """
     columns = ["method", *(f"{data} {metric}" for data in table.data for metric in ACCURACIES)]
     rows = [[name, *_texts(table, cells, form)] for group in table.groups for name, cells in group.items()]
-    return Table(table.title, columns, rows, [BEST_NOTES.get(form, "The best results are in bold."), *table.notes])
+    return Table(table.title, columns, rows, [BEST_NOTES[form], *table.notes])
 
 
 def as_paper(tables: Sequence[PaperTable], form: str) -> str:
@@ -40,7 +41,7 @@ def as_paper(tables: Sequence[PaperTable], form: str) -> str:
     ----------
     tables : sequence of PaperTable
         Tables to format.
-    form : {"md", "csv", "latex"}
+    form : {"md", "csv", "json", "latex"}
         Format. LaTeX tables span two columns, have a ``\label`` and need no package.
 
     Returns

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sightunseen.benchmark.groups import newest
-from sightunseen.benchmark.rows import SHORT, short_of_training
+from sightunseen.benchmark.outcome import DONE, Outcome
+from sightunseen.benchmark.rows import SHORT, SHORT_NOTE, mostly_short
 from sightunseen.benchmark.significance import FEWEST, LEVEL, not_worse
-from sightunseen.benchmark.store import DONE, Outcome
 from sightunseen.benchmark.variant_names import variant_name
 from sightunseen.core.metrics import ACCURACIES, definitions
 from sightunseen.methods.base.presets import BUDGETS
@@ -85,8 +85,8 @@ def paper_tables(outcomes: Iterable[Outcome]) -> list[PaperTable]:
     Parameters
     ----------
     outcomes : iterable of Outcome
-        Outcomes of jobs. Of a method with several versions, only the newest is shown, and of several results under one name
-        on one data set the one with most seeds.
+        Outcomes of jobs. Of several results under one name on one data set, that of
+        :func:`~sightunseen.benchmark.groups.newest` is shown.
 
     Returns
     -------
@@ -100,11 +100,7 @@ def paper_tables(outcomes: Iterable[Outcome]) -> list[PaperTable]:
 
 def _table(setting: str, outcomes: Sequence[Outcome]) -> PaperTable:
     names = _row_names(outcomes)
-    versions: dict[str, int] = defaultdict(int)
-    for outcome in outcomes:
-        versions[names[outcome.id]] = max(versions[names[outcome.id]], outcome.version)
-    current = [outcome for outcome in outcomes if outcome.version == versions[names[outcome.id]]]
-    shown = newest(current, lambda outcome: names[outcome.id])
+    shown = newest(outcomes, lambda outcome: names[outcome.id])
     found: dict[str, dict[str, dict[int, Outcome]]] = defaultdict(lambda: defaultdict(dict))
     for outcome in sorted(shown, key=_data_order):
         found[outcome.split_name][names[outcome.id]][outcome.shown["seed"]] = outcome
@@ -154,13 +150,9 @@ def _column(by_name: Mapping[str, Seeds], metric: str) -> dict[str, Cell]:
         as_good = not_worse(scores, best) if best else set()
         for name, mean in means.items():
             is_best = round(mean, 1) == round(means[best], 1)  # as shown: ties are all in bold
-            short = metric == ACCURACIES[0] and _mostly_short(by_name[name])
+            short = metric == ACCURACIES[0] and mostly_short(by_name[name].values())
             cells[name] = Cell(mean, is_best, AS_GOOD * (name in as_good and not is_best) + SHORT * short)
     return cells
-
-
-def _mostly_short(seeds: Seeds) -> bool:
-    return 2 * sum(short_of_training(outcome.record) for outcome in seeds.values()) > len(seeds)
 
 
 def _is_oracle(outcome: Outcome) -> bool:
@@ -197,7 +189,7 @@ def _notes(found: Mapping[str, Mapping[str, Seeds]], rows: Mapping[str, Cells]) 
             + ("." if drawn else "; the test images are the same for all seeds.")
         )
     if SHORT in marks:
-        notes.append(f"{SHORT} short of training: for most seeds, the best stopping point is the last one.")
+        notes.append(SHORT_NOTE)
     if any(map(_is_oracle, outcomes)):
         notes.append("oracle: selected on the TEST data, and compared among themselves.")
     return tuple(notes)

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from sightunseen.benchmark.draws import Draw
-from sightunseen.benchmark.entries import DataEntry as DataEntry
-from sightunseen.benchmark.entries import MethodEntry as MethodEntry
+from sightunseen.benchmark.entries import DataEntry, MethodEntry
 from sightunseen.benchmark.plan_schema import PlanFile, check_scalars, parsed_plan, validated_plan
 from sightunseen.benchmark.variant_names import OWN, SCALINGS
-from sightunseen.benchmark.variants import Job as Job
-from sightunseen.benchmark.variants import variants
+from sightunseen.benchmark.variants import Job, variants
 from sightunseen.core.checks import check_choice, check_whole
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError
@@ -110,8 +108,8 @@ class Plan:
         unknown, without = sorted(named - folders), sorted(folders - named)
         if unknown and without:
             raise SettingsError(
-                f"the preset of {entry.shown} is for '{quoted(unknown[0])}', which is no data set of the plan, and "
-                f"{without[0]} has none. Correct the name of the folder, or remove it."
+                f"the preset of {entry.shown} names the folder '{quoted(unknown[0])}', which the plan does not have; folders "
+                f"of the plan without a preset: {quoted(', '.join(without))}. Correct the name or remove it."
             )
 
     def using_features(self, name: str) -> "Plan":

@@ -84,44 +84,10 @@ class Published:
     origin: PublishedTable
 
     @property
-    def setting(self) -> str:
-        """Setting of the experiment: "inductive" or "transductive"."""
-        return self.origin.setting
-
-    @property
-    def source(self) -> str:
-        """Publication."""
-        return self.origin.source
-
-    @property
-    def table(self) -> str:
-        """Table of the publication."""
-        return self.origin.table
-
-    @property
-    def network(self) -> str:
-        """Network that the features come from."""
-        return self.origin.network
-
-    @property
-    def features(self) -> str:
-        """Whether the network was fine-tuned on the seen classes: "fixed" or "fine-tuned"."""
-        return self.origin.features
-
-    @property
-    def semantics(self) -> str:
-        """Kind of class vectors: "attributes" or "sentences"."""
-        return self.origin.semantics
-
-    @property
-    def selection(self) -> str:
-        """Data on which epoch and hyperparameters were chosen: "validation", "test" or "unknown"."""
-        return self.origin.selection
-
-    @property
     def backbone(self) -> str:
         """Network that the features come from, named as fine-tuned if it is."""
-        return self.network if self.features == FIXED else f"{self.features} {self.network}"
+        network, features = self.origin.network, self.origin.features
+        return network if features == FIXED else f"{features} {network}"
 
     @property
     def conditions(self) -> str:
@@ -132,7 +98,7 @@ class Published:
         >>> published_row("CE-GZSL", "CUB", "sentences").conditions
         'ResNet-101, sentences, selected on test data'
         """
-        return f"{self.backbone}, {self.semantics}, {SELECTED[self.selection]}"
+        return f"{self.backbone}, {self.origin.semantics}, {SELECTED[self.origin.selection]}"
 
 
 @cache
@@ -174,7 +140,7 @@ def published_rows(method: str, data: str) -> tuple[Published, ...]:
     ['ResNet-101', 'fine-tuned ResNet-101']
     """
     found = (row for row in published() if (row.method, row.data) == (method, data))
-    return tuple(sorted(found, key=lambda row: row.features != FIXED))
+    return tuple(sorted(found, key=lambda row: row.origin.features != FIXED))
 
 
 def published_row(method: str, data: str, semantics: str = ATTRIBUTES) -> Published | None:
@@ -201,7 +167,7 @@ def published_row(method: str, data: str, semantics: str = ATTRIBUTES) -> Publis
     {'T1': 70.9, 'U': 62.7, 'S': 77.0, 'H': 69.1}
     """
     found = published_rows(method, data)
-    return min(found, key=lambda row: (row.features != FIXED, row.semantics != semantics), default=None)
+    return min(found, key=lambda row: (row.origin.features != FIXED, row.origin.semantics != semantics), default=None)
 
 
 def _known(numbers: Numbers) -> dict[str, float | None]:

@@ -5,12 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sightunseen.benchmark.comparison import COMPARED
-from sightunseen.benchmark.rows import FLOPS, SHORT
-from sightunseen.benchmark.rows import Row as Row
-from sightunseen.benchmark.rows import row_of as row_of
-from sightunseen.benchmark.rows import rows_by_data as rows_by_data
-from sightunseen.benchmark.rows import seeds_together as seeds_together
-from sightunseen.benchmark.store import Outcome
+from sightunseen.benchmark.outcome import FLOPS, JOULES, Outcome
+from sightunseen.benchmark.rows import SHORT_NOTE, Row, rows_by_data
 from sightunseen.benchmark.variant_names import OWN
 from sightunseen.core.intervals import COVERAGE
 from sightunseen.core.metrics import ACCURACIES, MAIN, RECORDED, definitions, further
@@ -26,10 +22,14 @@ PENALTY_NOTE = (
     "classes; plain: without it."
 )
 BUDGET_NOTE = (
-    "budget: quick, minutes on two cores; full, sizes and number of steps of the authors. Both stop early on validation "
-    "classes. -: the method has one form."
+    "budget: quick, defaults of the method, minutes on two cores; full, the authors' sizes and number of steps where known. "
+    "-: the method has one budget."
 )
-Cell = Callable[[Row], str]
+SCALING_NOTE = (
+    "scaling: own, the default of the method; searched, chosen on validation classes. Foresight always searches its own list; "
+    "methods without this choice are compared with their own scaling."
+)
+Formatter = Callable[[Row], str]  # returns the text of a row's cell
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ def _table(title: str, rows: Sequence[Row], setting: str | None, conditions: boo
     if setting != "zsl":  # metric plug-ins are computed among all classes
         numbers = (*numbers, *further(name for row in rows for name in row.results))
     bounded = [name for name in COMPARED if name in numbers and any(name in row.intervals for row in rows)]
-    columns: list[tuple[str, Cell]] = [  # name of the column, and its cell in a row
+    columns: list[tuple[str, Formatter]] = [  # name of the column, and its cell in a row
         ("method", lambda row: row.marked),
         *variant_columns(rows),
-        ("rank", lambda row: rank_of(row, rows, ranked_by)),
+        ("rank", lambda row: str(rank_of(row, rows, ranked_by) or "-")),
         *((name.replace("_", " "), partial(Row.shown, number=name)) for name in numbers),
         *((f"{name} 95%", partial(Row.interval, number=name)) for name in bounded),
         *((f"{name} pub.", partial(_published, number=name)) for name in published),
@@ -100,8 +100,8 @@ def _table(title: str, rows: Sequence[Row], setting: str | None, conditions: boo
     return Table(title, [name for name, _ in columns], lines, _notes(rows, ranked_by, numbers, bounded))
 
 
-def variant_columns(rows: Sequence[Row]) -> list[tuple[str, Cell]]:
-    """Columns that tell the variants of a method apart, as far as the rows differ in them or say them.
+def variant_columns(rows: Sequence[Row]) -> list[tuple[str, Formatter]]:
+    """Columns for budget and scaling, if any row has them.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def variant_columns(rows: Sequence[Row]) -> list[tuple[str, Cell]]:
     list of (str, callable)
         Name of each column, and the function that returns its cell for a row.
     """
-    found: list[tuple[str, Cell]] = []
+    found: list[tuple[str, Formatter]] = []
     if any(row.budget for row in rows):
         found.append(("budget", lambda row: row.budget or "-"))
     if any(row.scaling != OWN for row in rows):
@@ -121,7 +121,7 @@ def variant_columns(rows: Sequence[Row]) -> list[tuple[str, Cell]]:
     return found
 
 
-def cost_columns(rows: Sequence[Row]) -> list[tuple[str, Cell]]:
+def cost_columns(rows: Sequence[Row]) -> list[tuple[str, Formatter]]:
     """Columns of energy and floating-point operations, if any row has them.
 
     Parameters
@@ -134,7 +134,7 @@ def cost_columns(rows: Sequence[Row]) -> list[tuple[str, Cell]]:
     list of (str, callable)
         Name of each column, and the function that returns its cell for a row.
     """
-    found: list[tuple[str, Cell]] = []
+    found: list[tuple[str, Formatter]] = []
     if any(row.joules is not None for row in rows):
         found.append(("kJ", lambda row: _amount(row.joules, 1e3)))
     if any(FLOPS in row.cost for row in rows):
@@ -157,14 +157,12 @@ def variant_notes(rows: Sequence[Row]) -> list[str]:
     """
     notes = []
     if any(row.short for row in rows):
-        notes.append(
-            f"{SHORT} short of training: for most seeds the best stopping point on validation classes is the last one."
-        )
+        notes.append(SHORT_NOTE)
     if any(row.budget for row in rows):
         notes.append(BUDGET_NOTE)
     if any(row.scaling != OWN for row in rows):
-        notes.append("scaling: of the method (own), or chosen on validation classes among those of every method (searched).")
-    devices = sorted({name.removeprefix("joules_").upper() for row in rows for name in row.cost if name != FLOPS})
+        notes.append(SCALING_NOTE)
+    devices = sorted({name.removeprefix(JOULES).upper() for row in rows for name in row.cost if name.startswith(JOULES)})
     if devices:
         notes.append(f"kJ: energy of a job that ran alone, by the counters of {' and '.join(devices)}.")
     if any(FLOPS in row.cost for row in rows):
@@ -172,7 +170,7 @@ def variant_notes(rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def rank_of(row: Row, rows: Sequence[Row], number: str) -> str:
+def rank_of(row: Row, rows: Sequence[Row], number: str) -> int | None:
     """Rank of a row by a metric.
 
     Parameters
@@ -186,14 +184,14 @@ def rank_of(row: Row, rows: Sequence[Row], number: str) -> str:
 
     Returns
     -------
-    str
-        The rank; 1 is best. "-" if the row has no result.
+    int or None
+        The rank; 1 is best. None if the row has no result.
     """
     mean = row.mean(number)
     if mean is None:
-        return "-"
+        return None
     rivals = [other.mean(number) for other in rows if (other.selection == "oracle") == (row.selection == "oracle")]
-    return str(1 + sum(rival is not None and rival > mean for rival in rivals))
+    return 1 + sum(rival is not None and rival > mean for rival in rivals)
 
 
 def _amount(value: float | None, unit: float) -> str:
@@ -206,7 +204,8 @@ def _published(row: Row, number: str) -> str:
 
 
 def _conditions(row: Row) -> str:
-    return "-" if row.published is None else f"{row.published.conditions}: {row.published.source}, {row.published.table}"
+    found = row.published
+    return "-" if found is None else f"{found.conditions}: {found.origin.source}, {found.origin.table}"
 
 
 def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str], bounded: Sequence[str]) -> list[str]:
@@ -226,7 +225,7 @@ def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str], bounded:
     notes += variant_notes(rows)
     other = [row.published for row in rows if row.published and not row.same_conditions]
     if other:
-        theirs = "; ".join(sorted({f"{one.backbone} and {one.semantics}" for one in other}))
+        theirs = "; ".join(sorted({f"{one.backbone} and {one.origin.semantics}" for one in other}))
         ours = "; ".join(sorted({f"{row.backbone or 'other features'} and {row.semantics}" for row in rows}))
         notes.append(f"{OTHER_CONDITIONS} published with {theirs}; measured with {ours}.")
     for row in rows:

@@ -2,21 +2,21 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sightunseen.benchmark.comparison import draw_order
-from sightunseen.benchmark.groups import seeds_together as seeds_together
-from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome
+from sightunseen.benchmark.groups import seeds_together
+from sightunseen.benchmark.outcome import DONE, FAILED, JOULES, SKIPPED, Outcome
 from sightunseen.benchmark.published import ATTRIBUTES, SENTENCES, Published, published_row
 from sightunseen.benchmark.variant_names import OWN, variant_name
 from sightunseen.core.limits import MAGNITUDE
 from sightunseen.core.metrics import RECORDED, further
 from sightunseen.methods.catalogue import INDUCTIVE, TRANSDUCTIVE
 
-SHORT = "‡"  # mark of a row whose training was too short
-FLOPS = "flops"  # cost of a job; the others are joules
+SHORT = "‡"  # mark of a row that may be undertrained
+SHORT_NOTE = f"{SHORT} may be undertrained: for most seeds the best stopping point is the last one of the whole training."
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Row:
     semantics : {"attributes", "sentences"}, default="attributes"
         Kind of class vectors, as published results call it.
     short : bool, default=False
-        Whether training was too short: for most seeds, the best stopping point is the last one.
+        Whether the method may be undertrained: :func:`mostly_short` of its seeds.
     cost : mapping of str to float, default={}
         Mean cost of a job as far as it was measured: ``joules_gpu``, ``joules_cpu`` and ``flops``.
     """
@@ -91,20 +91,20 @@ class Row:
 
     @property
     def marked(self) -> str:
-        """Name, with a mark if training was too short."""
+        """Name, with a mark if the method may be undertrained."""
         return f"{self.name}{SHORT}" if self.short else self.name
 
     @property
     def joules(self) -> float | None:
         """Mean energy of a job in joules, over all devices that were measured; None if it was not."""
-        found = [value for name, value in self.cost.items() if name != FLOPS]
+        found = [value for name, value in self.cost.items() if name.startswith(JOULES)]
         return sum(found) if found else None
 
     @property
     def same_conditions(self) -> bool:
         """Whether the published numbers were obtained with the same features and class vectors."""
         found = self.published
-        return found is None or (found.backbone, found.semantics) == (self.backbone, self.semantics)
+        return found is None or (found.backbone, found.origin.semantics) == (self.backbone, self.semantics)
 
     @property
     def remarks(self) -> list[str]:
@@ -176,27 +176,45 @@ def row_of(outcomes: Sequence[Outcome]) -> Row:
     results = {name: [one[name] for one in found if _is_number(one.get(name))] for name in names}
     reasons = tuple(f"{outcome.state}: {outcome.reason}" for outcome in outcomes if outcome.state in (FAILED, SKIPPED))
     return Row(
-        shown["label"],
-        shown["method"],
-        shown["selection"],
-        results,
+        label=shown["label"],
+        method=shown["method"],
+        selection=shown["selection"],
+        results=results,
         # Variants have published numbers of their own. Published numbers do not apply to drawn splits.
-        None if drawn else published_row(shown["label"], shown["published_name"], semantics),
-        shown["backbone"],
-        statistics.fmean([outcome.seconds for outcome in done]) if done else 0.0,
-        tuple(dict.fromkeys(reasons)),
-        drawn,
-        {} if drawn and len(done) > 1 else _mean_intervals(done),
-        next(filter(None, (outcome.budget for outcome in outcomes)), ""),
-        outcomes[0].scaling,
-        semantics,
-        2 * sum(short_of_training(outcome.record) for outcome in done) > len(done),
-        _mean_cost(done),
+        published=None if drawn else published_row(shown["label"], shown["published_name"], semantics),
+        backbone=shown["backbone"],
+        seconds=statistics.fmean([outcome.seconds for outcome in done]) if done else 0.0,
+        reasons=tuple(dict.fromkeys(reasons)),
+        drawn=drawn,
+        intervals={} if drawn and len(done) > 1 else _mean_intervals(done),
+        budget=next(filter(None, (outcome.budget for outcome in outcomes)), ""),
+        scaling=outcomes[0].scaling,
+        semantics=semantics,
+        short=mostly_short(done),
+        cost=_mean_cost(done),
     )
 
 
+def mostly_short(outcomes: Collection[Outcome]) -> bool:
+    """Whether :func:`short_of_training` is true for more than half of the outcomes.
+
+    Parameters
+    ----------
+    outcomes : collection of Outcome
+        Outcomes of a method's seeds that are done.
+
+    Returns
+    -------
+    bool
+        False for no outcome.
+    """
+    return 2 * sum(short_of_training(outcome.record) for outcome in outcomes) > len(outcomes)
+
+
 def short_of_training(record: Mapping[str, Any]) -> bool:
-    """Whether the best stopping point of a run is the last one that was tried, so that more steps may have been better.
+    """Whether the best stopping point of a run is the last one of the whole training, so that more steps may be better.
+
+    Training that ended early on a class fold has no such point: it did not improve any more.
 
     Parameters
     ----------
@@ -210,24 +228,19 @@ def short_of_training(record: Mapping[str, Any]) -> bool:
 
     Examples
     --------
-    >>> tried = [{"settings": {"margin": 1.0}, "points": [{"steps": 100}, {"steps": 200}]}]
-    >>> short_of_training({"selection": {"chosen": {"margin": 1.0, "steps": 200, "seen_penalty": 0.1}, "tried": tried}})
+    >>> short_of_training({"settings": {"n_steps": 200}, "selection": {"chosen": {"steps": 200, "seen_penalty": 0.1}}})
     True
+    >>> short_of_training({"settings": {"n_steps": 200}, "selection": {"chosen": {"steps": 180, "seen_penalty": 0.1}}})
+    False
     """
-    # What was tried is not part of the schema of outcomes: it would take most of the time of reading them.
-    selection, parent = record.get("selection"), record.get("parent")
+    # The schema of outcomes does not cover these parts of a record; a file can have anything there.
+    if isinstance(parent := record.get("parent"), Mapping):
+        return short_of_training(parent)
+    settings, selection = record.get("settings"), record.get("selection")
     chosen = selection.get("chosen") if isinstance(selection, Mapping) else None
-    if isinstance(selection, Mapping) and isinstance(chosen, Mapping) and "steps" in chosen:
-        settings = {name: value for name, value in chosen.items() if name not in ("steps", "seen_penalty")}
-        entries = [entry for entry in _tables_of(selection.get("tried")) if entry.get("settings") == settings]
-        steps = [point.get("steps") for entry in entries for point in _tables_of(entry.get("points"))]
-        if len(steps) > 1 and steps[-1] == chosen["steps"]:
-            return True
-    return isinstance(parent, Mapping) and short_of_training(parent)
-
-
-def _tables_of(value: Any) -> list[Mapping[str, Any]]:
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+    if not isinstance(settings, Mapping) or not isinstance(chosen, Mapping):
+        return False
+    return "steps" in chosen and chosen["steps"] == settings.get("n_steps")
 
 
 def _mean_intervals(done: Sequence[Outcome]) -> dict[str, list[float]]:

@@ -7,9 +7,12 @@ from typing import Any
 
 from sightunseen.benchmark.attempts import PendingJob, shown
 from sightunseen.benchmark.draws import Draw, class_numbers
-from sightunseen.benchmark.plan import DataEntry, Job, Plan
-from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, DamagedOutcomeError, Outcome, Store, job_id
+from sightunseen.benchmark.entries import DataEntry
+from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome, job_id
+from sightunseen.benchmark.plan import Plan
+from sightunseen.benchmark.store import DamagedOutcomeError, Store
 from sightunseen.benchmark.variant_names import variant_name
+from sightunseen.benchmark.variants import Job
 from sightunseen.benchmark.workers import outcomes
 from sightunseen.core.documents import quoted
 from sightunseen.core.errors import SettingsError, SightUnseenError

@@ -9,11 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sightunseen.benchmark.outcome import DONE as DONE
-from sightunseen.benchmark.outcome import FAILED as FAILED
-from sightunseen.benchmark.outcome import SKIPPED as SKIPPED
-from sightunseen.benchmark.outcome import Outcome as Outcome
-from sightunseen.benchmark.outcome import job_id as job_id
+from sightunseen.benchmark.outcome import DONE, Outcome
 from sightunseen.core.documents import DocumentError, parse_document, validated
 from sightunseen.core.errors import ModelError, StorageError
 from sightunseen.core.files import LEFTOVER, check_writable, written_atomically

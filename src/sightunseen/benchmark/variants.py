@@ -113,7 +113,8 @@ def variants(entry: MethodEntry, data: DataEntry, selection: str, budgets: Seque
         for scaling in scalings if free else (OWN,):
             settings = {key: filled.settings[key] for key in filled.settings if scaling == OWN or key != "feature_scaling"}
             made = replace(filled, settings=settings)
-            found.append(Job(source, made, 0, selection, None, None, budget, scaling, trained))
+            job = Job(source, made, seed=0, selection=selection, budget=budget, scaling=scaling, trained=trained)
+            found.append(job)
     return found
 
 

@@ -15,7 +15,7 @@ from threading import Condition, Thread
 from typing import Any
 
 from sightunseen.benchmark.attempts import PendingJob, attempt, base_record, failed_outcome, use_threads
-from sightunseen.benchmark.store import Outcome, job_id
+from sightunseen.benchmark.outcome import Outcome, job_id
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ def lanes(workers: int, waiting: Sequence[PendingJob], gpu: bool, cores: int) ->
     gpu : bool
         Whether there is a GPU.
     cores : int
-        Number of cores of the processor.
+        Number of cores of the CPU.
 
     Returns
     -------
     list of Lane
         One lane. With a GPU and several workers two, of that many workers each: gradient-trained methods share the GPU, and
-        closed-form methods run on the processor at the same time.
+        closed-form methods run on the CPU at the same time.
     """
     trained = sum(one.job.trained for one in waiting)
     if not (gpu and workers > 1 and 0 < trained < len(waiting)):

@@ -62,8 +62,9 @@ def run_jobs(plan: "Plan", args: argparse.Namespace, counts_to: TextIO | None = 
     int
         Exit code: 0, 1 if a job failed, 130 if interrupted.
     """
+    from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED
     from sightunseen.benchmark.runner import run_plan
-    from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Store
+    from sightunseen.benchmark.store import Store
 
     def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)

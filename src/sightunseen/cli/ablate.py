@@ -45,10 +45,10 @@ def _plan(args: argparse.Namespace) -> "Plan":
     """Build the plan and validate all hyperparameters before any job runs."""
     from dataclasses import replace
 
+    from sightunseen.benchmark.entries import DataEntry
     from sightunseen.benchmark.ingredients import study_plan
     from sightunseen.benchmark.jobs import opened, specifications_of
     from sightunseen.benchmark.paper_ablation import ablation_plan
-    from sightunseen.benchmark.plan import DataEntry
     from sightunseen.cli._arguments import parse_settings
 
     classes = None if args.classes is None else str(args.classes)

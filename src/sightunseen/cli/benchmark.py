@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from sightunseen.benchmark.store import Outcome
+    from sightunseen.benchmark.outcome import Outcome
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what = (
         "paper: T1, U, S and H of all data sets side by side, as in Tables 3 and 4 of the paper; leaderboard: mean ranks over "
-        "all data sets, Foresight's lead, and each data set with costs and origins of published numbers (default: one by one)"
+        "all data sets, Foresight's lead, and each data set with costs and origins of published numbers (default: one table "
+        "per data set and setting)"
     )
     show.add_argument("--layout", choices=("paper", "leaderboard"), help=what)
     add_format_argument(show)
@@ -76,9 +77,12 @@ def _run(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     from sightunseen.cli._output import STDOUT, check_output
+    from sightunseen.core.errors import SettingsError
     from sightunseen.core.files import written_atomically
 
     check_output(args.out)
+    if args.layout and args.setting:
+        raise SettingsError(f"--layout {args.layout} has the metrics of both settings. Leave out --setting.")
     layouts = {None: _one_by_one, "paper": _paper_layout, "leaderboard": _leaderboard}
     count, show = layouts[args.layout](args)
     if args.out == STDOUT:
@@ -106,10 +110,7 @@ def _paper_layout(args: argparse.Namespace) -> "tuple[int, Callable[[], None]]":
     from sightunseen.benchmark.paper_formats import TEXT, as_paper, as_table
     from sightunseen.benchmark.paper_layout import paper_tables
     from sightunseen.cli._jobs import print_tables
-    from sightunseen.core.errors import SettingsError
 
-    if args.setting is not None:
-        raise SettingsError("--layout paper has the metrics of both settings. Leave out --setting.")
     found = paper_tables(_outcomes(args.results))
     _check_shown(args, found)
     if args.format == TEXT:
@@ -121,10 +122,7 @@ def _leaderboard(args: argparse.Namespace) -> "tuple[int, Callable[[], None]]":
     """Number of tables of the leaderboard, and the function that prints them."""
     from sightunseen.benchmark.leaderboard import leaderboard_tables
     from sightunseen.cli._jobs import print_tables
-    from sightunseen.core.errors import SettingsError
 
-    if args.setting is not None:
-        raise SettingsError("--layout leaderboard has the metrics of both settings. Leave out --setting.")
     found = leaderboard_tables(_outcomes(args.results))
     _check_shown(args, found)
     return len(found), lambda: print_tables(found, args.format)

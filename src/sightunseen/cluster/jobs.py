@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sightunseen.benchmark.attempts import PendingJob, attempt, base_record, failed_outcome, use_threads
-from sightunseen.benchmark.store import Outcome
+from sightunseen.benchmark.outcome import Outcome
 from sightunseen.cluster.connection import ClusterError
 from sightunseen.cluster.map_reduce import Cluster
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import altair as alt
 
 from sightunseen.benchmark.paper_ablation import Ablation, Variant
-from sightunseen.benchmark.result_tables import Row
+from sightunseen.benchmark.rows import Row
 from sightunseen.core.metrics import METRICS
 from sightunseen.report.figures import BLUE, ORANGE, ROWS, Figure, Panel, columns_of
 

@@ -10,9 +10,10 @@ from sightunseen.benchmark.comparison import COMPARED, Comparison, comparisons
 from sightunseen.benchmark.comparison_tables import comparison_table
 from sightunseen.benchmark.ingredients import studies
 from sightunseen.benchmark.leaderboard import overviews
+from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome
 from sightunseen.benchmark.paper_ablation import ablations
-from sightunseen.benchmark.result_tables import Row, Table, rows_by_data, tables
-from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
+from sightunseen.benchmark.result_tables import Table, tables
+from sightunseen.benchmark.rows import Row, rows_by_data
 from sightunseen.report.ablation_figures import HEADS, PANELS, ablation_figures, interval
 from sightunseen.report.figures import BLUE, DEFINITIONS, GREY, ORANGE, PURPLE, ROWS, Figure, Panel, columns_of, slug
 from sightunseen.report.ingredient_figures import study_figures
@@ -125,7 +126,7 @@ def _ranking(anchor: str, rows: Sequence[Row]) -> Figure:
             found.append((metric, row.variant, SELECTED[row.selection], *interval(row, metric), ""))
             published = row.published.numbers[metric] if row.published else None
             if row.published is not None and published is not None:
-                source = f"{row.published.source}, {row.published.backbone}"
+                source = f"{row.published.origin.source}, {row.published.backbone}"
                 found.append((metric, row.variant, "published", published, published, published, source))
     columns = columns_of(("panel", "method", "kind", *HEADS, "source"), found)
     panels = [Panel(_ranked(metric, rows), PANELS[metric], STEP * len(rows)) for metric in COMPARED]

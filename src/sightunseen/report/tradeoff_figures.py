@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from sightunseen.benchmark.result_tables import Row
+from sightunseen.benchmark.rows import Row
 from sightunseen.report.figures import BLUE, GREY, ROWS, Figure, Panel, columns_of
 from sightunseen.report.label_placement import MOST, placed
 

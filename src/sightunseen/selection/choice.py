@@ -20,7 +20,8 @@ CRITERIA: dict[str, Callable[[Mapping[str, Any]], float]] = {  # of a point; lar
     "H": lambda point: point["H_at_best_penalty"],
     "T1 + H": lambda point: point["T1"] + point["H_at_best_penalty"],
 }
-Tried = list[dict[str, Any]]  # per combination: its ``settings``, and the ``points`` of training at which it was evaluated
+# Per combination: its ``settings``, the ``points`` of training at which it was evaluated, and the gradient ``steps`` taken.
+Tried = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,20 @@ class EarlyStopping(Measurements):
 
 
 def points_of(run: Run) -> int:
-    """Number of points at which a run is evaluated: its rounds if it has any, ten otherwise."""
+    """Number of points at which an adaptation is evaluated on test data: one per round.
+
+    It is used for selection on test data and for repeating an adaptation; :class:`EarlyStopping` has its own number.
+
+    Parameters
+    ----------
+    run : Run
+        An adaptation.
+
+    Returns
+    -------
+    int
+        Number of rounds; ten if the objective has no rounds.
+    """
     size = run.objective.round_size
     return POINTS if size is None else run.optimisation.n_steps // size
 
@@ -153,8 +166,9 @@ def search(
     Returns
     -------
     list of list of dict
-        For each model and combination the ``settings`` and the ``points``: measurements at each stopping point, averaged
-        over the folds.
+        For each model and combination the ``settings`` and the ``points``: measurements at each stopping point that the
+        training of every fold reached, averaged over the folds. ``steps`` is the sum of the gradient steps of all folds;
+        closed-form methods do not have it.
     """
     parameters = combinations(grid)
     if isinstance(models[0], GradientTrainedClassifier):
@@ -325,7 +339,15 @@ def _empty_curves(parameters: Sequence[Mapping[str, Any]], folds: Sequence[Fold]
 
 
 def _tried(parameters: Sequence[Mapping[str, Any]], curves: Sequence[Sequence[Curve]]) -> Tried:
-    return [{"settings": dict(chosen), "points": _means(curve)} for chosen, curve in zip(parameters, curves, strict=True)]
+    return [
+        {"settings": dict(chosen), "points": _means(of_folds), **_steps(of_folds)}
+        for chosen, of_folds in zip(parameters, curves, strict=True)
+    ]
+
+
+def _steps(curves: Sequence[Curve]) -> dict[str, int]:
+    """Gradient steps of all folds; empty for measurements without steps."""
+    return {"steps": sum(curve[-1]["steps"] for curve in curves)} if "steps" in curves[0][-1] else {}
 
 
 def _means(curves: Sequence[Curve]) -> Curve:

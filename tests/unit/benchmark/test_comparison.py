@@ -16,8 +16,8 @@ from sightunseen.benchmark.comparison import (
     stratified_mean,
 )
 from sightunseen.benchmark.comparison_tables import comparison_tables
+from sightunseen.benchmark.outcome import DONE, FAILED, Outcome
 from sightunseen.benchmark.result_tables import tables
-from sightunseen.benchmark.store import DONE, FAILED, Outcome
 
 NUMBERS = ("T1", "U", "S", "H", "AUSUC", "U_plain", "S_plain", "H_plain")
 METHODS = ("ESZSL", "GFZSL", "Foresight")
@@ -158,14 +158,23 @@ def test_only_the_newest_version_is_compared(outcomes: list[Outcome]) -> None:
     assert (found.scores["T1"][:, position] == 90.0).all()
 
 
-def test_several_results_of_a_method_on_one_split_are_in_the_notes(outcomes: list[Outcome]) -> None:
+def test_newest_version_is_that_on_the_data_set(outcomes: list[Outcome]) -> None:
+    newer = [outcome("ESZSL", seed, 90.0, 90.0, version=2) for seed in range(4)]
+    found = comparisons([*newer, *outcomes])[0]
+    assert len(found.blocks) == 8
+    by_data = dict(zip(found.blocks, found.scores["T1"][:, found.methods.index("ESZSL")], strict=True))
+    assert {data for (data, _), score in by_data.items() if score == 90.0} == {"CUB res50"}
+    assert found.repeated == ()
+
+
+def test_several_results_of_a_method_on_one_data_set_are_in_the_notes(outcomes: list[Outcome]) -> None:
     first = outcomes[0]
     other = {**first.identity, "method": {**first.identity["method"], "settings": {"semantic_penalty": 2.0}}}
     again = Outcome(DONE, other, first.shown, record=first.record)
     by_draw = {one.draw.seen: one.repeated for one in comparisons([*outcomes, again])}
     assert by_draw == {8: (), 12: (), "all": ("ESZSL",)}
     notes = comparison_tables([*outcomes, again])[-1].notes
-    assert any(note.startswith("Several results on one split") and "ESZSL" in note for note in notes)
+    assert any(note.startswith("Several results on one data set") and "ESZSL" in note for note in notes)
 
 
 def test_oracle_and_transductive_jobs_are_not_mixed_in(outcomes: list[Outcome]) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from sightunseen.benchmark.entries import DataEntry
 from sightunseen.benchmark.ingredients import NOISES, PARTS, SCALINGS, SHRINKAGES, study_plan, study_tables
+from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome
 from sightunseen.benchmark.paper_ablation import ablation_tables
-from sightunseen.benchmark.plan import DataEntry, Job
 from sightunseen.benchmark.result_tables import Table
-from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
+from sightunseen.benchmark.variants import Job
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.methods import METHODS, Foresight
 from sightunseen.methods.catalogue import CARDS

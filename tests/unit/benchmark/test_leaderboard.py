@@ -8,9 +8,10 @@ import pytest
 
 from sightunseen.benchmark.formats import as_json, as_latex
 from sightunseen.benchmark.leaderboard import lead_table, leaderboard_tables, overviews
+from sightunseen.benchmark.outcome import DONE, FAILED, Outcome
 from sightunseen.benchmark.result_tables import Table, tables
 from sightunseen.benchmark.rows import short_of_training
-from sightunseen.benchmark.store import DONE, FAILED, Outcome, Store
+from sightunseen.benchmark.store import Store
 from sightunseen.core.metrics import RECORDED
 
 
@@ -45,10 +46,9 @@ def row(table: Table, **wanted: str) -> dict[str, str]:
 
 
 def stopped(steps: int, **settings: Any) -> dict[str, Any]:
-    """Record of a run with stopping points 100 and 200 whose best one is ``steps``."""
-    points = [{"steps": 100}, {"steps": 200}]
-    tried = [{"settings": {"margin": 5.0}, "points": points[:1]}, {"settings": settings, "points": points}]
-    return {"selection": {"chosen": {**settings, "steps": steps, "seen_penalty": 0.3}, "tried": tried}}
+    """Record of a training of 200 steps whose best stopping point is ``steps``."""
+    chosen = {**settings, "steps": steps, "seen_penalty": 0.3}
+    return {"settings": {"n_steps": 200, **settings}, "selection": {"chosen": chosen}}
 
 
 def test_ranks_are_means_over_data_sets() -> None:
@@ -107,19 +107,20 @@ def test_tables_show_budget_scaling_and_cost() -> None:
     [
         (stopped(200, margin=1.0), True),
         (stopped(100, margin=1.0), False),
+        (stopped(200, n_steps=400), False),  # the number of steps was searched, too
         ({"selection": {}, "parent": stopped(200)}, True),
         ({"selection": {}, "parent": stopped(100)}, False),
-        ({"selection": {"chosen": {"margin": 1.0}, "tried": []}}, False),
-        ({"selection": {"chosen": {"steps": 100}, "tried": [{"settings": {}, "points": [{"steps": 100}]}]}}, False),
-        (
-            {"selection": {"chosen": {"steps": 1}, "tried": [3, {"points": {"steps": 1}}, {"settings": {}, "points": [1, 2]}]}},
-            False,
-        ),
+        ({**stopped(200), "parent": stopped(100)}, False),  # steps of an adaptation, and of the training before
+        ({"settings": {"n_steps": 200}, "selection": {"chosen": {"margin": 1.0}}}, False),
+        ({"settings": {}, "selection": {"chosen": {"steps": 200}}}, False),
+        ({"settings": {}, "selection": {"chosen": {}}}, False),
+        ({"settings": [200], "selection": {"chosen": {"steps": 200}}}, False),
+        ({"settings": {"n_steps": 200}, "selection": {"chosen": [200]}}, False),
         ({"selection": None, "parent": "none"}, False),
         ({}, False),
     ],
 )
-def test_training_is_short_if_the_best_stopping_point_is_the_last(record: dict[str, Any], expected: bool) -> None:
+def test_training_is_short_if_the_best_stopping_point_is_its_end(record: dict[str, Any], expected: bool) -> None:
     assert short_of_training(record) is expected
 
 
@@ -130,7 +131,7 @@ def test_rows_are_marked_if_most_seeds_are_short_of_training() -> None:
     marked = ale(200, 200, 100)
     (table,) = tables(marked)
     assert table.rows[0][0] == "ALE‡"
-    assert any(note.startswith("‡ short of training") for note in table.notes)
+    assert any(note.startswith("‡ may be undertrained") for note in table.notes)
     assert "‡" not in as_latex([table])
     assert row(overviews(marked)[0], method="ALE")["CUB: H"] == "40.0 ± 0.0‡"
     for steps in ((200, 100, 100), (200, 100)):

@@ -16,7 +16,7 @@ def possible(value: float) -> tuple[float, float]:
 COMPLETE = [row for row in published() if None not in (row.numbers["U"], row.numbers["S"], row.numbers["H"])]
 
 
-@pytest.mark.parametrize("row", COMPLETE, ids=lambda row: f"{row.method} {row.data} {row.semantics} {row.features}")
+@pytest.mark.parametrize("row", COMPLETE, ids=lambda row: f"{row.method} {row.data} {row.conditions}")
 def test_h_is_the_harmonic_mean_of_u_and_s_up_to_rounding(row: Published) -> None:
     u, s, h = (float(row.numbers[name] or 0) for name in ("U", "S", "H"))
     corners = [2 * a * b / (a + b) if a + b else 0.0 for a, b in itertools.product(possible(u), possible(s))]
@@ -31,18 +31,18 @@ def test_numbers_are_percentages() -> None:
 
 
 def test_tables_3_and_4_of_the_paper_are_complete() -> None:
-    rows = {(row.method, row.data) for row in published() if row.table == "Table 3"}
+    rows = {(row.method, row.data) for row in published() if row.origin.table == "Table 3"}
     methods = {method for method, _ in rows}
     assert len(methods) == 14
     assert {data for method, data in rows if method == "CVC"} == {"SUN", "CUB", "AWA1", "AWA2", "APY"}
     assert len(rows) == 14 * 5 - 2 - 1 - 1 - 2  # Relation Net lacks SUN and aPY, SP-AEN and PSR AwA1, f-CLSWGAN AwA2 and aPY
-    assert {row.method for row in published() if row.table == "Table 4"} == {
+    assert {row.method for row in published() if row.origin.table == "Table 4"} == {
         *("ALE-tran", "GFZSL-tran", "DSRL", "QFSL", "CVC-tran-XE", "CVC-tran-GXE")
     }
 
 
 def test_tables_2_and_5_of_the_paper_are_complete_and_agree_with_table_3() -> None:
-    by_table = {number: [row for row in published() if row.table == f"Table {number}"] for number in (2, 3, 5)}
+    by_table = {number: [row for row in published() if row.origin.table == f"Table {number}"] for number in (2, 3, 5)}
     assert (len(by_table[2]), len(by_table[5])) == (7, 5)
     assert {row.data for number in (2, 5) for row in by_table[number]} == {"AWA1"}
     (main,) = [row for row in by_table[3] if (row.method, row.data) == ("CVC", "AWA1")]
@@ -53,26 +53,26 @@ def test_tables_2_and_5_of_the_paper_are_complete_and_agree_with_table_3() -> No
 
 
 def test_fine_tuned_features_are_named_in_the_backbone() -> None:
-    tuned = {row.method: row.backbone for row in published() if row.features == "fine-tuned"}
+    tuned = {row.method: row.backbone for row in published() if row.origin.features == "fine-tuned"}
     assert tuned == dict.fromkeys(("QFSL", "f-VAEGAN-D2", "TF-VAEGAN"), "fine-tuned ResNet-101")
-    assert {row.backbone for row in published() if row.features == "fixed"} == {"ResNet-101"}
+    assert {row.backbone for row in published() if row.origin.features == "fixed"} == {"ResNet-101"}
 
 
 def test_rows_are_unique() -> None:
-    names = [(row.method, row.data, row.features, row.semantics) for row in published()]
+    names = [(row.method, row.data, row.origin.features, row.origin.semantics) for row in published()]
     assert len(set(names)) == len(names)
 
 
 def test_rows_say_where_they_come_from() -> None:
     for row in published():
-        assert row.source, row.method
-        assert row.table, row.method
-    assert {row.data for row in published() if row.semantics == "sentences"} == {"CUB"}
+        assert row.origin.source, row.method
+        assert row.origin.table, row.method
+    assert {row.data for row in published() if row.origin.semantics == "sentences"} == {"CUB"}
 
 
 def test_selection_is_recorded() -> None:
     selected = {
-        method: {row.selection for row in published() if row.method == method} for method in ("ALE", "CVC", "TF-VAEGAN")
+        method: {row.origin.selection for row in published() if row.method == method} for method in ("ALE", "CVC", "TF-VAEGAN")
     }
     assert selected == {"ALE": {"validation"}, "CVC": {"test"}, "TF-VAEGAN": {"test"}}
     row = published_row("QFSL", "CUB")
@@ -84,15 +84,15 @@ def test_row_has_the_class_vectors_asked_for_if_they_were_published() -> None:
     attributes, sentences = published_row("CE-GZSL", "CUB"), published_row("CE-GZSL", "CUB", "sentences")
     assert attributes is not None
     assert sentences is not None
-    assert (attributes.semantics, attributes.numbers["H"]) == ("attributes", 56.4)
-    assert (sentences.semantics, sentences.numbers["H"]) == ("sentences", 65.3)
+    assert (attributes.origin.semantics, attributes.numbers["H"]) == ("attributes", 56.4)
+    assert (sentences.origin.semantics, sentences.numbers["H"]) == ("sentences", 65.3)
     only = published_row("ALE", "CUB", "sentences")
     assert only is not None
-    assert only.semantics == "attributes"
+    assert only.origin.semantics == "attributes"
 
 
 def test_row_has_fixed_features_if_they_were_published() -> None:
-    assert [row.features for row in published_rows("TF-VAEGAN", "CUB")] == ["fixed", "fine-tuned"]
+    assert [row.origin.features for row in published_rows("TF-VAEGAN", "CUB")] == ["fixed", "fine-tuned"]
     row = published_row("TF-VAEGAN", "CUB")
     assert row is not None
     assert row.numbers["H"] == 58.1
@@ -106,7 +106,7 @@ def test_catalogued_methods_have_published_rows_of_their_setting() -> None:
             continue
         row = published_row(name, "CUB")
         assert row is not None, name
-        assert row.setting == card.setting
+        assert row.origin.setting == card.setting
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from sightunseen.benchmark.formats import as_csv, as_latex, as_markdown
+from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome
 from sightunseen.benchmark.result_tables import Table, tables
-from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, DamagedOutcomeError, Outcome, Store
+from sightunseen.benchmark.store import DamagedOutcomeError, Store
 from sightunseen.core.metrics import RECORDED
 
 

@@ -16,9 +16,10 @@ import pytest
 
 from sightunseen.benchmark.draws import draw_split
 from sightunseen.benchmark.jobs import base_identity_of, carry_out, data_of, identity_of, record_as_dict
+from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, job_id
 from sightunseen.benchmark.plan import Plan, plan_of
 from sightunseen.benchmark.runner import run_plan
-from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Store, job_id
+from sightunseen.benchmark.store import Store
 from sightunseen.benchmark.workers import outcomes
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from sightunseen.benchmark.outcome import DONE, FAILED, Outcome, job_id
 from sightunseen.benchmark.result_tables import tables
-from sightunseen.benchmark.store import DONE, FAILED, DamagedOutcomeError, Outcome, Store, job_id
+from sightunseen.benchmark.store import DamagedOutcomeError, Store
 from sightunseen.core.errors import ModelError, StorageError
 from sightunseen.core.files import LOCK_ENDING
 

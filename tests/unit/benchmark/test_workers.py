@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sightunseen.benchmark.attempts import PendingJob
+from sightunseen.benchmark.outcome import DONE, Outcome
 from sightunseen.benchmark.plan import plan_of
-from sightunseen.benchmark.store import DONE, Outcome
 from sightunseen.benchmark.workers import JobQueue, Lane, lanes
 
 

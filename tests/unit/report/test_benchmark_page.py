@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import vl_convert
 
+from sightunseen.benchmark.entries import DataEntry
 from sightunseen.benchmark.ingredients import study_plan
+from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome
 from sightunseen.benchmark.paper_ablation import ablation_plan
-from sightunseen.benchmark.plan import DataEntry
-from sightunseen.benchmark.store import DONE, FAILED, SKIPPED, Outcome
 from sightunseen.core.metrics import METRICS
 from sightunseen.methods import METHODS
 from sightunseen.methods.catalogue import CARDS

@@ -43,7 +43,7 @@ def test_specification_searches_the_scaling_if_asked() -> None:
 
 
 def test_scaling_cannot_be_searched_without_a_selection() -> None:
-    with pytest.raises(SettingsError, match="--select none chooses nothing"):
+    with pytest.raises(SettingsError, match="needs select='validation'; got select='none'"):
         TrainingSpecification(method=ESZSL, search_scaling=True, select="none")
 
 

@@ -7,7 +7,6 @@ import pytest
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods import CVC
 from sightunseen.selection import search as module
-from sightunseen.selection.choice import best_point
 from sightunseen.selection.search import PATIENCE, POINTS, POINTS_OF_LONG, EarlyStopping, search
 from sightunseen.training import Hook, Run, Training, train
 
@@ -51,18 +50,27 @@ def test_resumed_training_that_had_ended_early_takes_no_more_steps(
     assert training.finished
 
 
-def test_choice_is_the_best_of_the_points_that_all_folds_reached(
+def test_points_are_those_that_the_training_of_every_fold_reached(
     small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LONG", STEPS)
-    folds = small_world.validation_folds(2, seed=0)
+    folds = small_world.validation_folds(2, seed=1)
     model = CVC(n_steps=STEPS, hidden=8, device="cpu")
     ((tried,),) = search([model], [folds], {})
-    steps = [point["steps"] for point in tried["points"]]
-    assert steps == [STEPS // POINTS_OF_LONG * (k + 1) for k in range(len(steps))]
-    assert best_point(tried)["steps"] in steps
-    alone = [search([model], [[fold]], {})[0][0]["points"] for fold in folds]
-    assert len(steps) == min(map(len, alone))
+    alone = [search([model], [[fold]], {})[0][0] for fold in folds]
+    ends = [entry["points"][-1]["steps"] for entry in alone]
+    assert min(ends) < max(ends)
+    assert [point["steps"] for point in tried["points"]] == list(range(100, min(ends) + 1, STEPS // POINTS_OF_LONG))
+    for k, point in enumerate(tried["points"]):
+        assert point["H_of_folds"] == pytest.approx([entry["points"][k]["H_at_best_penalty"] for entry in alone])
+    assert tried["steps"] == sum(ends)
+
+
+def test_points_are_averaged_as_far_as_the_shortest_training() -> None:
+    curves = [[{"steps": 100 * (k + 1), "T1": 10.0 * k, "H_at_best_penalty": 10.0 * k} for k in range(n)] for n in (3, 2)]
+    (tried,) = module._tried([{}], [curves])
+    assert [point["steps"] for point in tried["points"]] == [100, 200]
+    assert tried["steps"] == 300 + 200
 
 
 @pytest.mark.parametrize("stopped", [100, 300])
