@@ -9,9 +9,8 @@ from sightunseen.core.checks import check_below_one, check_number, check_whole
 from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.base.presets import FULL, Preset
-from sightunseen.methods.generative.critics import frozen, gradient_penalty
+from sightunseen.methods.shared.adversarial import TurnObjective, frozen, gradient_penalty
 from sightunseen.methods.shared.networks import Perceptron
-from sightunseen.methods.shared.objectives import TurnObjective
 from sightunseen.methods.shared.ranking import summed_ranking
 
 

@@ -63,9 +63,9 @@ class ZeroShotClassifier(FrameOutput):
     The class attribute ``search_space`` maps hyperparameters to the values that are compared on validation classes by default.
     ``presets`` are named hyperparameters; every gradient-trained method has the budget ``full`` there, and the budget ``quick``
     are its defaults. ``semantics`` is the kind of class vectors that a method needs; None: any.
-    ``feature_scalings`` are the values that ``feature_scaling`` may have. ``unit_variance`` is whether the method suits
-    features of unit variance, as after ``"standard"``, rather than images of unit length; it determines the length of whitened
-    images. ``quick`` is whether a fit takes seconds, so that hyperparameters are compared on several class folds. ``version``
+    ``feature_scalings`` are the values that ``feature_scaling`` may have. ``unit_variance`` is whether whitened
+    features are scaled to unit variance, as by ``"standard"``, instead of images to a root mean squared length of one.
+    ``quick`` is whether a fit takes seconds, so that hyperparameters are compared on several class folds. ``version``
     is increased whenever a change of the code changes predictions.
     """
 

@@ -101,7 +101,7 @@ class FeatureScaling:
         if kind not in WHITENED:
             return cls(kind, shift)
         if y is None:
-            raise SettingsError(f"feature_scaling={kind!r} needs the labels of the training images.")
+            raise SettingsError(f"feature_scaling={kind!r} needs the labels of the training images. Pass them as y.")
         labels, targets = np.unique(y, return_inverse=True)
         span = Span.of(views - shift)
         length = float(np.sqrt(X.shape[1])) if unit_variance else 1.0

@@ -12,10 +12,11 @@ from sightunseen.core.errors import ModelError
 from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.generative.autoencoders import semantic_loss
 from sightunseen.methods.generative.class_prior import class_means, clustered, shares_of
-from sightunseen.methods.generative.critics import critic_terms, frozen
+from sightunseen.methods.generative.critics import critic_terms
 from sightunseen.methods.generative.final_classifiers import train_softmax
 from sightunseen.methods.generative.unlabelled import UnlabelledTraining
 from sightunseen.methods.generative.vaegan import VAEGANTraining
+from sightunseen.methods.shared.adversarial import frozen
 
 if TYPE_CHECKING:
     from sightunseen.methods.generative.bivaegan import BiVAEGAN

@@ -112,7 +112,8 @@ def reconstruction_loss(features: Tensor, reconstructed: Tensor, binary: bool) -
 def semantic_loss(decoded: Tensor, vectors: Tensor) -> Tensor:
     """Compute the L1 distance of decoded class vectors (n, a) from those of the classes, scaled to unit length.
 
-    In the authors' code of TF-VAEGAN and Bi-VAEGAN, each difference is weighted by its square over the L2 norm of all of them.
+    The authors' code of TF-VAEGAN and Bi-VAEGAN multiplies each absolute difference by its square, divided by the L2 norm of
+    all differences.
 
     Parameters
     ----------

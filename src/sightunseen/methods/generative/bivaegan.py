@@ -12,7 +12,7 @@ from sightunseen.core.arrays import Floats
 from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SIZE
-from sightunseen.methods.base.presets import Preset
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.generative.alignment import AlignedTraining, RegressorTraining
 from sightunseen.methods.generative.autoencoders import SemanticDecoder
 from sightunseen.methods.generative.class_prior import ESTIMATED, KNOWN, Shares, by_label, check_prior, known_shares
@@ -122,7 +122,7 @@ class BiVAEGAN(FVAEGAN):
     search_space = {"adversarial_weight": (1.0, 10.0)}
     adaptation_space = {"unseen_weight": (1.0, 10.0)}
     presets = {
-        "full": Preset(
+        FULL: Preset(
             {
                 "hidden": 4096,
                 "n_steps": 66_000,  # with those of the adaptation, 300 epochs of CUB
@@ -190,10 +190,9 @@ class BiVAEGAN(FVAEGAN):
         super().check_adaptation(settings)
         known = {**self.adaptation_defaults(), **settings}
         check_prior(known["prior"], known["class_shares"])
-        for name in ("unseen_weight", "regression_weight", "semantic_weight"):
+        for name in ("regression_weight", "semantic_weight"):
             check_number(name, known[name], 0)
-        for name in ("rounds", "batch_size"):
-            check_whole(name, known[name], 1, SIZE)
+        check_whole("rounds", known["rounds"], 1, SIZE)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

@@ -9,14 +9,14 @@ from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SIZE
 from sightunseen.core.randomness import derive_seed
-from sightunseen.methods.base.presets import Preset
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.generative.autoencoders import GaussianEncoder, kl_divergence, reparametrised
 from sightunseen.methods.generative.base import GenerativeClassifier
 from sightunseen.methods.shared.networks import Perceptron
 from sightunseen.methods.shared.objectives import NumberedObjective
 from sightunseen.training.episodes import ClassImages, draw_normal
 
-# Shares of training between which the weight of a term grows from zero to its final value: the authors' epochs of 100.
+# Fractions of training between which the weight of a term grows linearly; the authors give epochs, of 100.
 KL_GROWS, CROSS_GROWS, ALIGNMENT_GROWS = (0.0, 0.93), (0.21, 0.75), (0.06, 0.22)
 Gaussian = tuple[Tensor, Tensor]  # mean and log variances, each (n, z)
 
@@ -140,7 +140,7 @@ class CADAVAE(GenerativeClassifier):
 
     search_space = {"kl_weight": (0.05, 0.25)}
     presets = {
-        "full": Preset(
+        FULL: Preset(
             {
                 "feature_encoder_hidden": 1560,
                 "feature_decoder_hidden": 1660,
@@ -150,8 +150,7 @@ class CADAVAE(GenerativeClassifier):
                 "classifier_steps": 3000,
                 "n_steps": 14_000,
                 "learning_rate": 1.5e-4,
-            },
-            search={"kl_weight": (0.05, 0.25)},
+            }
         )
     }
 

@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from sightunseen.core.checks import check_number, check_positive, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SIZE
-from sightunseen.methods.base.presets import Preset
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.generative.base import GenerativeClassifier
 from sightunseen.methods.generative.contrastive import class_loss, instance_loss
-from sightunseen.methods.generative.critics import ConditionalWGAN, frozen, initialised
+from sightunseen.methods.generative.critics import ConditionalWGAN, initialised, start_at_mean
+from sightunseen.methods.shared.adversarial import frozen
 from sightunseen.methods.shared.networks import Perceptron
 
 
@@ -152,7 +153,7 @@ class CEGZSL(GenerativeClassifier):
 
     search_space = {"class_level_weight": (0.1, 1.0)}
     presets = {
-        "full": Preset(
+        FULL: Preset(
             {
                 "hidden": 4096,
                 "noise_size": 1024,
@@ -258,8 +259,7 @@ class CEGZSL(GenerativeClassifier):
     def _objective(self, X: Tensor, targets: Tensor) -> ContrastiveTraining:
         X = X.contiguous()  # fixes the order of summation, to which adversarial training is sensitive
         self._keep_images(X, targets)
-        with torch.no_grad():  # start at the mean features, so that no output ReLU is dead
-            self.generator_.layers[-1].bias.copy_(X.mean(dim=0))
+        start_at_mean(self.generator_, X)
         return ContrastiveTraining(self, X, targets)
 
     def _synthesise(self, labels: Labels) -> Tensor:

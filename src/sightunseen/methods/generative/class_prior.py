@@ -33,9 +33,10 @@ def check_prior(prior: str, class_shares: Any) -> None:
     """
     check_choice("prior", prior, PRIORS)
     if (prior == KNOWN) != (class_shares is not None):
+        found, do = ("without", "Give them") if class_shares is None else ("with", "Leave them out")
         raise SettingsError(
-            f"prior='known' needs class_shares, a mapping from labels to shares, and no other prior has them; got "
-            f"prior='{prior}' {'without' if class_shares is None else 'with'} class_shares."
+            "class_shares, a mapping from labels to shares, are given with prior='known' and with no other; got "
+            f"prior='{prior}' {found} class_shares. {do}, or change the prior."
         )
     if class_shares is not None:
         by_label(class_shares)
@@ -106,10 +107,10 @@ def known_shares(class_shares: Shares, labels: Labels) -> list[float]:
     for label in map(str, labels.tolist()):
         if label not in given:
             raise SettingsError(
-                f"class_shares has no share of the class '{quoted(label)}'. Give one for every class that images may belong "
-                "to; to choose hyperparameters on validation classes, for the seen classes, too."
+                f"class_shares has {len(given)} classes, but not '{quoted(label)}'. Add its share. If hyperparameters are "
+                "selected on validation classes, the shares of all seen classes are needed as well; --select none avoids that."
             )
-        check_number("a share in class_shares", given[label], 0)
+        check_number(f"class_shares['{quoted(label)}']", given[label], 0)
         found.append(float(given[label]))
     if not sum(found) > 0:
         raise SettingsError("class_shares are all zero for the unseen classes. Give at least one share above zero.")

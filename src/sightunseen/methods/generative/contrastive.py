@@ -5,8 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sightunseen.methods.cvc.losses import cross_entropy
-from sightunseen.methods.generative.critics import LEAK
-from sightunseen.methods.shared.networks import Perceptron
+from sightunseen.methods.shared.networks import LEAK, Perceptron
 
 
 def instance_loss(projections: Tensor, targets: Tensor, temperature: float) -> Tensor:

@@ -1,36 +1,15 @@
 """Wasserstein critics with gradient penalty (Gulrajani et al., NIPS 2017), and conditional WGANs."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from sightunseen.core.randomness import derive_seed
-from sightunseen.methods.shared.networks import Perceptron
-from sightunseen.methods.shared.objectives import TurnObjective
+from sightunseen.methods.shared.adversarial import TurnObjective, excess, frozen
+from sightunseen.methods.shared.networks import LEAK, Perceptron
 from sightunseen.training.episodes import draw_normal
-
-LEAK = 0.2  # negative slope of the leaky ReLU
-
-
-@contextmanager
-def frozen(*networks: nn.Module) -> Iterator[None]:
-    """Exclude the parameters of networks from gradients; gradients still flow through the networks.
-
-    Parameters
-    ----------
-    *networks : torch.nn.Module
-        The networks.
-    """
-    for network in networks:
-        network.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for network in networks:
-            network.requires_grad_(True)
 
 
 def initialised(network: nn.Module, rng: torch.Generator) -> nn.Module:
@@ -54,32 +33,19 @@ def initialised(network: nn.Module, rng: torch.Generator) -> nn.Module:
     return network
 
 
-def gradient_penalty(critic: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, share: Tensor) -> Tensor:
-    """Compute the gradient penalty of a critic, the mean of (||critic'(x)|| - 1)^2 between real and fake points.
+def start_at_mean(generator: Perceptron, features: Tensor) -> None:
+    """Set the last bias of a generator such that it starts near the mean features, and no output ReLU is dead.
 
     Parameters
     ----------
-    critic : callable
-        Function from points (n, d) to values (n,) or (n, 1).
-    real, fake : Tensor of shape (n, d)
-        Points.
-    share : Tensor of shape (n, 1)
-        Weight of the real point in each interpolation.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The penalty.
+    generator : Perceptron
+        The generator, with small initial weights; modified in place.
+    features : Tensor of shape (n, d)
+        Features of the training images.
     """
-    between = (share * real + (1 - share) * fake).detach().requires_grad_()
-    (slopes,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)  # (n, d)
-    return excess(slopes)
-
-
-def excess(slopes: Tensor) -> Tensor:
-    """Compute the mean of (||slope|| - 1)^2 over slopes (n, d)."""
-    lengths = torch.sqrt(slopes.square().sum(dim=1) + 1e-12)  # the gradient stays finite where the critic is flat
-    return (lengths - 1).square().mean()
+    mean = features.mean(dim=0)
+    with torch.no_grad():
+        generator.layers[-1].bias.copy_(torch.logit(mean, eps=0.01) if generator.last == "sigmoid" else mean)
 
 
 def critic_loss(critic: Perceptron, real: Tensor, fake: Tensor, vectors: Tensor, share: Tensor, penalty: float) -> Tensor:
@@ -148,9 +114,14 @@ class ConditionalWGAN(TurnObjective):
         Indices of their classes among the seen classes.
     """
 
+    @property
+    def noise_size(self) -> int:
+        """Length of the noise vectors."""
+        return int(self.model.noise_size)
+
     def noise(self, batch: Mapping[str, Tensor], stream: str = "noise") -> Tensor:
         """Draw standard normal noise (n, z) for the images of a batch from a random stream."""
-        shape = len(batch["rows"]), self.model.noise_size
+        shape = len(batch["rows"]), self.noise_size
         return draw_normal(derive_seed(self.model.seed, stream), batch["step"], shape)
 
     def vectors_of(self, batch: Mapping[str, Tensor]) -> Tensor:

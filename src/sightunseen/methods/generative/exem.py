@@ -155,8 +155,8 @@ class EXEM(ArrayStateClassifier):
         X, y = self._begin_fit(X, y, classes, shared)
         space = f"{self.feature_scaling}, {self.n_components}"
         if space not in shared:
-            shared[space] = Projection.of(X, np.searchsorted(self.seen_classes_, y), self.n_components)
-        projection: Projection = shared[space]
+            shared[space] = PrincipalComponents.of(X, np.searchsorted(self.seen_classes_, y), self.n_components)
+        projection: PrincipalComponents = shared[space]
         vectors = self._vectors_of(self.seen_classes_)
         self.squared_width_ = np.float64(mean_between(cdist(vectors, vectors, "sqeuclidean")))
         regression = f"{space}, {self.semantic_norm}, {self.C}, {self.nu}, {self.gamma}"
@@ -236,7 +236,7 @@ class EXEM(ArrayStateClassifier):
 
 
 @dataclass(frozen=True)
-class Projection:
+class PrincipalComponents:
     """Principal components, and the seen classes in their space.
 
     Parameters
@@ -257,7 +257,7 @@ class Projection:
     deviations: Doubles
 
     @classmethod
-    def of(cls, X: Floats, targets: NDArray[Any], n_components: int) -> "Projection":
+    def of(cls, X: Floats, targets: NDArray[Any], n_components: int) -> "PrincipalComponents":
         """Fit the projection to features (n, d) with class indices (n,)."""
         centre = X.mean(axis=0, dtype=np.float64)
         span = Span.of(X - centre)

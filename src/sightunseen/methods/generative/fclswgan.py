@@ -9,10 +9,10 @@ from sightunseen.core.checks import check_number, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SIZE
 from sightunseen.core.randomness import derive_seed
-from sightunseen.methods.base.presets import Preset
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.cvc.losses import cross_entropy
 from sightunseen.methods.generative.base import GenerativeClassifier, Softmax
-from sightunseen.methods.generative.critics import ConditionalWGAN, initialised
+from sightunseen.methods.generative.critics import ConditionalWGAN, initialised, start_at_mean
 from sightunseen.methods.generative.final_classifiers import train_softmax
 from sightunseen.methods.shared.networks import Perceptron
 
@@ -140,7 +140,7 @@ class FCLSWGAN(GenerativeClassifier):
     version = 2
     search_space = {"classification_weight": (0.01, 0.1)}
     presets = {
-        "full": Preset(
+        FULL: Preset(
             {
                 "hidden": 4096,
                 "n_steps": 45_000,
@@ -149,8 +149,7 @@ class FCLSWGAN(GenerativeClassifier):
                 "n_synthesised": 300,
                 "n_real": None,
                 "classifier_steps": 2000,
-            },
-            search={"classification_weight": (0.01, 0.1)},
+            }
         )
     }
 
@@ -217,8 +216,7 @@ class FCLSWGAN(GenerativeClassifier):
     def _objective(self, X: Tensor, targets: Tensor) -> AdversarialTraining:
         X = X.contiguous()  # fixes the order of summation, to which adversarial training is sensitive
         self._keep_images(X, targets)
-        with torch.no_grad():  # start at the mean features, so that no output ReLU is dead
-            self.generator_.layers[-1].bias.copy_(X.mean(dim=0))
+        start_at_mean(self.generator_, X)
         n_seen, seed = len(self.seen_classes_), derive_seed(self.seed, "seen classes")
         softmax = train_softmax(X, targets, n_seen, seed, self.classifier_steps)
         return AdversarialTraining(self, X, targets, softmax)

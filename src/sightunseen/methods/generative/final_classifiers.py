@@ -59,7 +59,7 @@ class SoftmaxTraining(BatchObjective):
         return cross_entropy(scores + self.adjustment, self.targets[batch["rows"]])
 
 
-class PrototypeTraining(BatchObjective):
+class GeneratedPrototypes(BatchObjective):
     """Classification by the cosine to prototypes, which a network computes from class vectors, on mini-batches.
 
     Parameters
@@ -188,7 +188,7 @@ def train_prototypes(
     rng = torch.Generator().manual_seed(derive_seed(seed, "prototypes"))
     network = Perceptron((vectors.shape[1], PROTOTYPE_HIDDEN, features.shape[1]), rng, "leaky relu").to(features.device)
     batch_size = min(batch_size, len(features))
-    objective = PrototypeTraining(network, vectors, features, targets, batch_size, derive_seed(seed, "batches"), adjustment)
+    objective = GeneratedPrototypes(network, vectors, features, targets, batch_size, derive_seed(seed, "batches"), adjustment)
     with torch.enable_grad():
         train(Run(objective, Optimisation(n_steps, PROTOTYPE_RATE, "cosine", PROTOTYPE_DECAY)))
     with torch.no_grad():
@@ -199,8 +199,8 @@ def log_priors(targets: Tensor, seen: Tensor, odds: float) -> Tensor:
     """Compute the log priors of classes for zero-shot logit adjustment.
 
     The prior of a class is that of its group, seen or unseen, times its share of the training images of the group (Eq. 11 to
-    14 of the paper). A classifier that is trained with these added to its scores has, without them, the scores of a world in
-    which every class has this prior divided out: the larger the odds, the more images go to unseen classes.
+    14 of the paper). They are added to the scores in training only. Without them, the scores of the trained classifier are
+    those of classes with equal priors: the larger the odds, the more images are assigned to unseen classes.
 
     Parameters
     ----------

@@ -1,5 +1,8 @@
 """f-VAEGAN-D2: a feature generating framework for any-shot learning (Xian, Sharma, Schiele & Akata, CVPR 2019)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -10,10 +13,10 @@ from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SIZE
 from sightunseen.methods.base.gradient_adaptable import GradientAdaptableClassifier
-from sightunseen.methods.base.presets import Preset
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.generative.autoencoders import GaussianEncoder
 from sightunseen.methods.generative.base import GenerativeClassifier
-from sightunseen.methods.generative.critics import initialised
+from sightunseen.methods.generative.critics import initialised, start_at_mean
 from sightunseen.methods.generative.unlabelled import UnlabelledTraining
 from sightunseen.methods.generative.vaegan import VAEGANTraining
 from sightunseen.methods.shared.networks import Perceptron
@@ -120,7 +123,7 @@ class FVAEGAN(GenerativeClassifier, GradientAdaptableClassifier):
     search_space = {"adversarial_weight": (1.0, 10.0)}
     adaptation_space = {"unseen_weight": (1.0, 10.0)}
     presets = {
-        "full": Preset(
+        FULL: Preset(
             {
                 "hidden": 4096,
                 "n_steps": 198_000,  # 300 epochs of CUB
@@ -193,6 +196,13 @@ class FVAEGAN(GenerativeClassifier, GradientAdaptableClassifier):
             check_number(name, getattr(self, name), 0)
         check_choice("adaptive_penalty", self.adaptive_penalty, (True, False))
 
+    def check_adaptation(self, settings: Mapping[str, Any]) -> None:
+        """Validate hyperparameters of :meth:`adapt`; see :class:`AdaptableClassifier`."""
+        super().check_adaptation(settings)
+        known = {**self.adaptation_defaults(), **settings}
+        check_number("unseen_weight", known["unseen_weight"], 0)
+        check_whole("batch_size", known["batch_size"], 1, SIZE)
+
     # -- inside --------------------------------------------------------------------------------------------------------
 
     @property
@@ -218,10 +228,7 @@ class FVAEGAN(GenerativeClassifier, GradientAdaptableClassifier):
     def _objective(self, X: Tensor, targets: Tensor) -> Objective:
         X = X.contiguous()  # fixes the order of summation, to which adversarial training is sensitive
         self._keep_images(X, targets)
-        mean = X.mean(dim=0)
-        with torch.no_grad():  # start at the mean features
-            bias = torch.logit(mean, eps=0.01) if self.generator_.last == "sigmoid" else mean
-            self.generator_.layers[-1].bias.copy_(bias)
+        start_at_mean(self.generator_, X)
         return self._training(X, targets)
 
     def _training(self, X: Tensor, targets: Tensor) -> VAEGANTraining:
@@ -266,8 +273,6 @@ class FVAEGAN(GenerativeClassifier, GradientAdaptableClassifier):
         batch_size : int, default=64
             Number of seen images, and of unlabelled images, per mini-batch.
         """
-        check_number("unseen_weight", unseen_weight, 0)
-        check_whole("batch_size", batch_size, 1, SIZE)
         seen = self._training(self._on_device(X_seen).contiguous(), self._indices(self.seen_classes_, y_seen))
         objective = UnlabelledTraining(seen, self._on_device(X), self._vectors_on_device(unseen), unseen_weight, batch_size)
         return objective, Optimisation(n_steps, learning_rate, self.schedule, momentum=self.momentum)

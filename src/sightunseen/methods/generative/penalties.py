@@ -7,7 +7,7 @@ from torch import Tensor
 
 LOW, HIGH = 1.001, 1.05  # penalties between which the weight stays as it is
 FACTOR = 1.1
-MOST = 1000.0  # largest change of the weight; without a bound it could vanish, and the critic be unconstrained for long
+MOST = 1000.0  # largest factor by which the weight may change: one that shrinks to zero leaves the critic unconstrained
 
 
 class PenaltyWeight:

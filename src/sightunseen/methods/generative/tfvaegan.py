@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from sightunseen.core.checks import check_number
 from sightunseen.core.class_table import Labels
-from sightunseen.methods.base.presets import Preset
+from sightunseen.methods.base.presets import FULL, Preset
 from sightunseen.methods.generative.autoencoders import SemanticDecoder, semantic_loss
 from sightunseen.methods.generative.critics import initialised
 from sightunseen.methods.generative.fvaegan import FVAEGAN
@@ -40,9 +40,8 @@ class FeedbackTraining(VAEGANTraining):
 
     def loss_in_turn(self, batch: Mapping[str, Tensor], turn: int) -> Tensor:
         """Compute the loss of critic and decoder or, in the last turn of a cycle, of the other networks."""
-        cycle = self.model.critic_steps + 1
-        self.with_feedback = turn >= cycle
-        return self.critic_step(batch) if turn % cycle < cycle - 1 else self.opponent_step(batch)
+        self.with_feedback = turn > self.model.critic_steps
+        return super().loss_in_turn(batch, turn)
 
     def generated(self, latent: Tensor, vectors: Tensor) -> Tensor:
         """Generate features (n, d), in cycles with feedback by two passes."""
@@ -158,10 +157,10 @@ class TFVAEGAN(FVAEGAN):
 
     search_space = {"adversarial_weight": (1.0, 10.0)}
     presets = {
-        "full": Preset(
-            {**FVAEGAN.presets["full"].settings, "n_steps": 198_000},  # 300 epochs of CUB, every other cycle with feedback
-            FVAEGAN.presets["full"].adaptation,
-            FVAEGAN.presets["full"].search,
+        FULL: Preset(
+            {**FVAEGAN.presets[FULL].settings, "n_steps": 198_000},  # 300 epochs of CUB, every other cycle with feedback
+            FVAEGAN.presets[FULL].adaptation,
+            FVAEGAN.presets[FULL].search,
         )
     }
 

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from sightunseen.core.errors import ModelError
 from sightunseen.core.randomness import derive_seed
-from sightunseen.methods.generative.critics import critic_terms, frozen, initialised
+from sightunseen.methods.generative.critics import critic_terms, initialised
 from sightunseen.methods.generative.penalties import PenaltyWeight
 from sightunseen.methods.generative.vaegan import VAEGANTraining
+from sightunseen.methods.shared.adversarial import frozen
 from sightunseen.methods.shared.networks import Perceptron
 from sightunseen.training import Draw, Objective
 from sightunseen.training.episodes import draw_batches, draw_normal, draw_uniform
@@ -75,8 +76,7 @@ class UnlabelledTraining(Objective):
         """Compute the loss of the critics or, in their last turn, of their opponents."""
         loss = self.seen.loss_in_turn(batch, turn)
         vectors, noise = self.unseen_vectors(batch), self.unseen_noise(batch)
-        cycle = self.model.critic_steps + 1
-        if turn % cycle < cycle - 1:
+        if self.seen.updates_critic(turn):
             return loss + self.critics_loss(batch, vectors, noise)
         self.penalty.update(self.model.critic_steps)
         return loss + self.opponents_loss(batch, vectors, noise)

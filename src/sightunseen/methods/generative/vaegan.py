@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.generative.autoencoders import kl_divergence, reconstruction_loss, reparametrised
 from sightunseen.methods.generative.critics import ConditionalWGAN, critic_terms
 from sightunseen.methods.generative.penalties import PenaltyWeight
-from sightunseen.training.episodes import draw_normal
 
 if TYPE_CHECKING:
     from sightunseen.methods.generative.fvaegan import FVAEGAN
@@ -35,10 +33,10 @@ class VAEGANTraining(ConditionalWGAN):
         super().__init__(model, features, targets)
         self.penalty = PenaltyWeight(model.gradient_penalty, features.device, model.adaptive_penalty)
 
-    def noise(self, batch: Mapping[str, Tensor], stream: str = "noise") -> Tensor:
-        """Draw standard normal noise (n, z) for the images of a batch from a random stream."""
-        shape = len(batch["rows"]), self.model._latent
-        return draw_normal(derive_seed(self.model.seed, stream), batch["step"], shape)
+    @property
+    def noise_size(self) -> int:
+        """Length of the noise vectors, which is that of the latent vectors."""
+        return self.model._latent
 
     def generated(self, latent: Tensor, vectors: Tensor) -> Tensor:
         """Generate features (n, d) from latent vectors (n, z) and class vectors (n, a)."""

@@ -14,10 +14,11 @@ from sightunseen.core.linear import Layer
 from sightunseen.core.randomness import derive_seed
 from sightunseen.training.episodes import draw_uniform
 
+LEAK = 0.2  # negative slope of the leaky ReLU
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "linear": lambda values: values,
     "relu": torch.relu,
-    "leaky relu": lambda values: functional.leaky_relu(values, 0.2),
+    "leaky relu": lambda values: functional.leaky_relu(values, LEAK),
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "unit": lambda values: functional.normalize(values, dim=-1),

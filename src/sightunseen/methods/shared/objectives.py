@@ -1,6 +1,6 @@
 """Objectives on episodes of M seen classes with N images each, and on mini-batches of all images."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from sightunseen.core.randomness import derive_seed
 from sightunseen.training import Draw, Objective
-from sightunseen.training.episodes import ClassImages, draw_batches, draw_episodes, draw_uniform
+from sightunseen.training.episodes import ClassImages, draw_batches, draw_episodes
 
 
 class EpisodeObjective(Objective):
@@ -136,39 +136,3 @@ class NumberedObjective(ModelBatchObjective):
         """Draw ``n_steps`` mini-batches with their numbers, starting with ``first``."""
         steps = torch.arange(first, first + n_steps, device=self.features.device)
         return {**super().draw(first, n_steps), "step": steps}
-
-
-class TurnObjective(NumberedObjective):
-    """Adversarial objective: ``model.critic_steps`` steps of a critic, then one step of its opponent.
-
-    A subclass implements :meth:`critic_step` and :meth:`opponent_step`.
-
-    Parameters
-    ----------
-    model : GradientTrainedClassifier
-        Networks and hyperparameters.
-    features : Tensor of shape (n, d)
-        Features of the training images.
-    targets : Tensor of shape (n,)
-        Indices of their classes among the seen classes.
-    """
-
-    def __init__(self, model: Any, features: Tensor, targets: Tensor) -> None:
-        super().__init__(model, features, targets)
-        self.turns = model.critic_steps + 1
-
-    def loss_in_turn(self, batch: Mapping[str, Tensor], turn: int) -> Tensor:
-        """Compute the loss of the critic or, in the last turn, of its opponent."""
-        return self.critic_step(batch) if turn < self.turns - 1 else self.opponent_step(batch)
-
-    def critic_step(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute the loss of the critic."""
-        raise NotImplementedError
-
-    def opponent_step(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute the loss of the critic's opponent."""
-        raise NotImplementedError
-
-    def shares(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Draw the weights (b, 1) of real points in the interpolations of the gradient penalty."""
-        return draw_uniform(derive_seed(self.model.seed, "between"), batch["step"], (len(batch["rows"]), 1))

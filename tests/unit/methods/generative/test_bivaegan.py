@@ -190,8 +190,8 @@ def test_known_prior_is_that_of_the_given_shares(fitted: tuple[BiVAEGAN, Any], t
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"prior": "known"}, "needs class_shares"),
-        ({"prior": "known", "class_shares": {"cow": 1.0}}, "no share of the class"),
+        ({"prior": "known"}, "without class_shares"),
+        ({"prior": "known", "class_shares": {"cow": 1.0}}, "class_shares has 1 classes, but not"),
         ({"rounds": 0}, "rounds"),
         ({"regression_weight": -1.0}, "regression_weight"),
         ({"batch_size": 0}, "batch_size"),

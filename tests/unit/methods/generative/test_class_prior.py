@@ -62,9 +62,9 @@ def test_known_shares_are_scaled_to_sum_to_one() -> None:
 @pytest.mark.parametrize(
     ("shares", "message"),
     [
-        ({"a": 1.0}, "no share of the class 'b'"),
-        ({"a": 1.0, "b": -1.0}, "a share in class_shares must be a number from 0 up"),
-        ({"a": 1.0, "b": "many"}, "a share in class_shares must be a number"),
+        ({"a": 1.0}, "class_shares has 1 classes, but not 'b'"),
+        ({"a": 1.0, "b": -1.0}, "class_shares\\['b'\\] must be a number from 0 up"),
+        ({"a": 1.0, "b": "many"}, "class_shares\\['b'\\] must be a number"),
         ({"a": 0.0, "b": 0}, "all zero"),
     ],
 )

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sightunseen.methods.generative.critics import critic_loss, critic_terms, frozen, gradient_penalty, initialised
+from sightunseen.methods.generative.critics import critic_loss, critic_terms, initialised
+from sightunseen.methods.shared.adversarial import frozen, gradient_penalty
 from sightunseen.methods.shared.networks import Perceptron
 
 

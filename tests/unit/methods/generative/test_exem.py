@@ -12,7 +12,7 @@ from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import SettingsError
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods.generative import exem
-from sightunseen.methods.generative.exem import EXEM, Projection, regressed
+from sightunseen.methods.generative.exem import EXEM, PrincipalComponents, regressed
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_components_are_limited_by_the_rank_of_the_images() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 30)).astype(np.float32)
     X[:, 5:] = 0
-    projection = Projection.of(X, np.repeat([0, 1], 4), 500)
+    projection = PrincipalComponents.of(X, np.repeat([0, 1], 4), 500)
     assert projection.components.shape == (30, 5)
     np.testing.assert_allclose(projection.components.T @ projection.components, np.eye(5), atol=1e-6)
 

@@ -7,9 +7,9 @@ from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from sightunseen.core.class_table import ClassTable
-from sightunseen.methods.generative.critics import gradient_penalty
 from sightunseen.methods.generative.fclswgan import FCLSWGAN, AdversarialTraining
 from sightunseen.methods.generative.final_classifiers import train_softmax
+from sightunseen.methods.shared.adversarial import gradient_penalty
 
 LEAK = 0.2
 

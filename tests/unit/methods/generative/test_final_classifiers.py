@@ -13,7 +13,7 @@ from sightunseen.methods import FCLSWGAN, load_model
 from sightunseen.methods.catalogue import card_of
 from sightunseen.methods.generative.final_classifiers import (
     TEMPERATURE,
-    PrototypeTraining,
+    GeneratedPrototypes,
     log_priors,
     train_prototypes,
     train_softmax,
@@ -74,7 +74,7 @@ def test_prototype_loss_matches_explicit_cosines() -> None:
     vectors, features, targets = rng.random((2, 3)), rng.random((4, 5)), [0, 1, 1, 0]
     adjustment = np.log([0.9, 0.1])
     tensors = torch.from_numpy(vectors), torch.from_numpy(features), torch.tensor(targets)
-    training = PrototypeTraining(network, *tensors, 4, 0, torch.from_numpy(adjustment))
+    training = GeneratedPrototypes(network, *tensors, 4, 0, torch.from_numpy(adjustment))
     prototypes = network(tensors[0]).detach().numpy()
     losses = []
     for image, target in zip(features, targets, strict=True):
