@@ -24,7 +24,7 @@ MARK = "‡"
 
 
 def chosen(tables: Sequence[dict[str, Any]], what: str) -> list[dict[str, Any]]:
-    """Return the tables of a section: one by its name, or the details, which are all that are neither overview nor lead."""
+    """Return the tables of a section. ``details``: all except the overviews and the lead."""
     if what == DETAILS:
         return [table for table in tables if not table["title"].startswith((TITLE, LEAD))]
     title = LEAD if what == "lead" else f"{TITLE}{what}"

@@ -80,8 +80,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     what = "honest (default): evaluate the test images once; paper: select on the test images, as the authors' code does"
     parser.add_argument("--protocol", choices=("honest", "paper"), default="honest", help=what)
     what = (
-        "named hyperparameters of the method: quick (default), full (the authors' sizes and number of steps, for a GPU) or, of "
-        "CVC, paper-awa1, -awa2, -cub, -sun, -apy"
+        "named hyperparameters of the method: quick (default), full (the authors' sizes and number of steps where they are "
+        "known, otherwise wider networks and longer training; for a GPU) or, of CVC, paper-awa1, -awa2, -cub, -sun, -apy"
     )
     parser.add_argument("--preset", default=QUICK, metavar="NAME", help=what)
     what = "select hyperparameters on validation classes (default), or use them as given (none)"

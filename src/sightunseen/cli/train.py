@@ -25,10 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
     what = (
         "name listed by sightunseen methods, package.module:Class of your own, or auto to choose one on class folds (default: "
-        "Foresight; CVC with --preset or --protocol paper)"
+        "Foresight; CVC with --protocol paper or a preset that Foresight lacks, such as full)"
     )
     parser.add_argument("--method", metavar="NAME", help=what)
-    what = "also choose the feature scaling on validation classes: unit, standard, root or whitened, besides that of the method"
+    what = (
+        "also choose the feature scaling on validation classes: unit, standard, root or whitened, in addition to the method's "
+        "default"
+    )
     parser.add_argument("--search-scaling", action="store_true", help=what)
     parser.add_argument("--seed", type=int, default=0, help="random seed of selection and training (default: 0)")
     what = "number of models with consecutive seeds; prints mean ± std, saves the first model (default: 1)"

@@ -14,9 +14,9 @@ def preset(name: str, method: str = METHOD) -> Preset:
     Parameters
     ----------
     name : str
-        ``"quick"``, the defaults of any method; ``"full"``, the sizes and number of steps of its authors, of every
-        gradient-trained method; or ``"paper-awa1"``, ``"paper-awa2"``, ``"paper-cub"``, ``"paper-sun"`` or ``"paper-apy"`` of
-        CVC.
+        ``"quick"``, the defaults of any method; ``"full"`` of any gradient-trained method, with the authors' sizes and number
+        of steps where they are known, otherwise wider networks and longer training; or ``"paper-awa1"``, ``"paper-awa2"``,
+        ``"paper-cub"``, ``"paper-sun"`` or ``"paper-apy"`` of CVC.
     method : str, default="CVC"
         Name of the method, as listed by ``sightunseen methods``.
 

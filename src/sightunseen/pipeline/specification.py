@@ -128,8 +128,8 @@ class TrainingSpecification(Selecting):
         super().__post_init__()
         if self.search_scaling and not self.chooses:
             raise SettingsError(
-                "the feature scaling is to be chosen, but --select none chooses nothing. "
-                "Leave out --search-scaling or --select none."
+                "search_scaling=True (--search-scaling) needs select='validation'; got select='none' (--select none). "
+                "Remove one of them."
             )
         check_whole("seed", self.seed, 0)
         check_whole("n_seeds", self.n_seeds, 1, SEEDS)

@@ -34,7 +34,7 @@ def test_packages_and_memory_are_added_and_cores_are_part_of_their_package(tmp_p
     assert joules(meter) == pytest.approx(305e-6)
 
 
-def test_counter_that_starts_again_is_continued(tmp_path: Path) -> None:
+def test_wraparound_of_a_rapl_counter_is_corrected(tmp_path: Path) -> None:
     write(tmp_path, "intel-rapl:0", "package-0", 900, most=1000)
     meter = EnergyMeter(tmp_path)
     write(tmp_path, "intel-rapl:0", "package-0", 150, most=1000)

@@ -15,8 +15,9 @@ BUDGETS = (QUICK, FULL)
 class Preset:
     """Named hyperparameters of a method.
 
-    The budget ``quick`` are the defaults of the constructor: minutes on two cores. The budget ``full`` has the sizes and the
-    number of steps of the authors; the stopping point is chosen on validation classes with either.
+    The budget ``quick`` are the defaults of the constructor: minutes on two cores. The budget ``full`` has the authors' sizes
+    and number of steps where they are known, otherwise wider networks and longer training. The stopping point is chosen on
+    validation classes with either.
 
     Parameters
     ----------
