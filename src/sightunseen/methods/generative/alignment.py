@@ -102,7 +102,7 @@ class AlignedTraining(UnlabelledTraining):
     def semantic_critic_loss(self, real: Tensor, fake: Tensor, share: Tensor) -> Tensor:
         """Compute the loss of the critic of class vectors for vectors of classes and of images, each (2n, a)."""
         distance, penalty = critic_terms(self.semantic_critic, real, fake, real[:, :0], share)
-        return SEMANTIC_PENALTY * penalty - distance
+        return SEMANTIC_PENALTY * penalty - 2 * distance  # the sum of the distances of seen and of unlabelled images
 
     def opponents_loss(self, batch: Mapping[str, Tensor], vectors: Tensor, noise: Tensor) -> Tensor:
         """Compute the losses of the generator on unseen classes and of the regressor on the critic of class vectors."""

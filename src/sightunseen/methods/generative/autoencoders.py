@@ -62,7 +62,7 @@ def reparametrised(mean: Tensor, log_variance: Tensor, noise: Tensor) -> Tensor:
     ----------
     mean, log_variance : Tensor of shape (n, z)
         Parameters of the Gaussians.
-    noise : Tensor of shape (n, z)
+    noise : Tensor of shape (n, z) or (n, 1)
         Standard normal random numbers.
 
     Returns

@@ -97,6 +97,10 @@ class GenerativeClassifier(GradientTrainedClassifier):
         seeds = [derive_seed(self.seed, "synthesis", vector.tobytes().hex()) for vector in self._vectors_of(labels)]
         return torch.stack([draw_normal(seed, step, (self.n_synthesised, size)) for seed in seeds])
 
+    def _or_vector_size(self, size: int | None) -> int:
+        """Return a size; if it is None, the length of the class vectors."""
+        return int(self.table_.vectors.shape[1]) if size is None else size
+
     def _conditions(self, labels: Labels) -> Tensor:
         """Repeat the class vectors for every synthesised image: (c, n_synthesised, a)."""
         return self._vectors_on_device(labels)[:, None].expand(-1, self.n_synthesised, -1)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import SIZE
 from sightunseen.core.randomness import derive_seed
@@ -29,12 +29,12 @@ class AlignedAutoencoding(NumberedObjective):
     def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute the loss of a mini-batch of images and their class vectors."""
         features, vectors = self.features[batch["rows"]], self.vectors[self.targets[batch["rows"]]]
-        shape = 2, len(features), self.model.latent_size
+        shape = 2, len(features), self.model._noise_size
         noise = draw_normal(derive_seed(self.model.seed, "latent"), batch["step"], shape)
         return self.aligned(features, vectors, noise, (batch["step"] + 1) / self.model.n_steps)
 
     def aligned(self, features: Tensor, vectors: Tensor, noise: Tensor, progress: Tensor) -> Tensor:
-        """Compute the loss of features (n, d) and vectors (n, a) with noise (2, n, z) at a share of training."""
+        """Compute the loss of features (n, d) and vectors (n, a) with noise (2, n, z or 1) at a share of training."""
         model = self.model
         seen: tuple[Tensor, Tensor] = model.feature_encoder_(features)
         described: tuple[Tensor, Tensor] = model.vector_encoder_(vectors)
@@ -59,14 +59,16 @@ class CADAVAE(GenerativeClassifier):
     vectors: of class vectors for unseen classes, of images for seen ones. The preset ``full`` has the authors' sizes and
     number of steps; the weights of the terms grow during training as theirs do.
 
-    Differs from the paper: Adam without its variant AMSGrad; scaled features of test images are clipped to the range of the
-    training images; the defaults are narrower networks, a higher learning rate, fewer steps and at most 100 real images per
-    seen class.
+    Differs from the paper: one random number per latent vector, as in the authors' code (``shared_noise``); Adam without its
+    variant AMSGrad; scaled features of test images are clipped to the range of the training images; the defaults are narrower
+    networks, a higher learning rate, fewer steps and at most 100 real images per seen class.
 
     Parameters
     ----------
     latent_size : int, default=64
         Length of the latent vectors.
+    shared_noise : bool, default=True
+        Whether the values of a latent vector are drawn with one random number, as in the authors' code, instead of one each.
     feature_encoder_hidden, feature_decoder_hidden : int, default=512
         Width of the hidden layer of encoder and decoder of features.
     vector_encoder_hidden, vector_decoder_hidden : int, default=512 and 256
@@ -84,7 +86,7 @@ class CADAVAE(GenerativeClassifier):
     n_real : int or None, default=100
         Number of real images per seen class that the final classifier is trained on, and that are saved with the model; None:
         all of them.
-    classifier_steps : int, default=600
+    classifier_steps : int, default=3000
         Number of gradient steps of each softmax classifier.
     final_classifier : {"softmax", "prototypes"}, default="softmax"
         Classifier that is trained on latent vectors: a softmax regression, or the cosine to prototypes that a network computes
@@ -147,7 +149,6 @@ class CADAVAE(GenerativeClassifier):
                 "vector_encoder_hidden": 1450,
                 "vector_decoder_hidden": 660,
                 "n_real": None,
-                "classifier_steps": 3000,
                 "n_steps": 14_000,
                 "learning_rate": 1.5e-4,
             }
@@ -157,6 +158,7 @@ class CADAVAE(GenerativeClassifier):
     def __init__(
         self,
         latent_size: int = 64,
+        shared_noise: bool = True,
         feature_encoder_hidden: int = 512,
         feature_decoder_hidden: int = 512,
         vector_encoder_hidden: int = 512,
@@ -167,7 +169,7 @@ class CADAVAE(GenerativeClassifier):
         n_synthesised: int = 400,
         n_latent: int = 200,
         n_real: int | None = 100,
-        classifier_steps: int = 600,
+        classifier_steps: int = 3000,
         final_classifier: str = "softmax",
         logit_adjustment: float | None = None,
         n_steps: int = 2500,
@@ -181,6 +183,7 @@ class CADAVAE(GenerativeClassifier):
         device: str = "auto",
     ) -> None:
         self.latent_size = latent_size
+        self.shared_noise = shared_noise
         self.feature_encoder_hidden = feature_encoder_hidden
         self.feature_decoder_hidden = feature_decoder_hidden
         self.vector_encoder_hidden = vector_encoder_hidden
@@ -212,6 +215,12 @@ class CADAVAE(GenerativeClassifier):
             check_whole(name, getattr(self, name), 1, SIZE)
         for name in ("kl_weight", "cross_weight", "alignment_weight"):
             check_number(name, getattr(self, name), 0)
+        check_choice("shared_noise", self.shared_noise, (True, False))
+
+    @property
+    def _noise_size(self) -> int:
+        """Number of random numbers of a latent vector."""
+        return 1 if self.shared_noise else self.latent_size
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         d, a, z = int(self.n_features_in_), self.table_.vectors.shape[1], self.latent_size
@@ -237,7 +246,7 @@ class CADAVAE(GenerativeClassifier):
 
     def _synthesise(self, labels: Labels) -> Tensor:
         mean, log_variance = self.vector_encoder_(self._conditions(labels))
-        return reparametrised(mean, log_variance, self._noise(labels, self.latent_size)).flatten(0, 1)
+        return reparametrised(mean, log_variance, self._noise(labels, self._noise_size)).flatten(0, 1)
 
     def _represent(self, X: Tensor) -> Tensor:
         mean: Tensor = self.feature_encoder_(X)[0]
@@ -248,7 +257,7 @@ class CADAVAE(GenerativeClassifier):
         turns = torch.arange(self.n_latent, device=self._device) % images.count[:, None]  # (s, n_latent)
         rows = images.rows[(images.start[:, None] + turns).flatten()]
         step = torch.zeros((), dtype=torch.long, device=self._device)
-        noise = draw_normal(derive_seed(self.seed, "latent of images"), step, (len(rows), self.latent_size))
+        noise = draw_normal(derive_seed(self.seed, "latent of images"), step, (len(rows), self._noise_size))
         mean, log_variance = self.feature_encoder_(self._images[rows].to(torch.float32))
         return reparametrised(mean, log_variance, noise), self._image_targets[rows]
 

@@ -63,17 +63,17 @@ class CEGZSL(GenerativeClassifier):
     sizes, weights and number of steps.
 
     Differs from the paper: an image is contrasted with all images of a batch, with every other one of its class as a positive,
-    as in the authors' code; the generator starts at the mean features; the length of the noise does not follow that of the
-    class vectors; smaller networks and batches, a higher learning rate, larger weights of the generator's contrastive losses
-    and far fewer steps by default; ``full`` has batches of 512 images instead of 2,048 and no decay of the learning rate (1 %
-    per 2,400 steps in the authors' code).
+    as in the authors' code; the generator starts at the mean features; smaller networks and batches, noise of 312 values, a
+    higher learning rate, larger weights of the generator's contrastive losses and far fewer steps by default; ``full`` has
+    class vectors with the norm of the noise, batches of 512 images instead of 2,048 and no decay of the learning rate (1 % per
+    2,400 steps in the authors' code).
 
     Parameters
     ----------
     hidden : int, default=512
         Width of the hidden layer of generator and critic.
-    noise_size : int, default=312
-        Length of the noise vector z.
+    noise_size : int or None, default=312
+        Length of the noise vector z; None: that of the class vectors.
     embedding_size : int, default=512
         Number of values of an embedding.
     projection_size : int, default=128
@@ -156,7 +156,7 @@ class CEGZSL(GenerativeClassifier):
         FULL: Preset(
             {
                 "hidden": 4096,
-                "noise_size": 1024,
+                "noise_size": None,
                 "embedding_size": 2048,
                 "projection_size": 512,
                 "comparator_hidden": 2048,
@@ -167,7 +167,7 @@ class CEGZSL(GenerativeClassifier):
                 "n_steps": 48_000,
                 "batch_size": 512,
                 "learning_rate": 1e-4,
-                "semantic_norm": 1.0,
+                "semantic_norm": "sqrt",
             },
             search={},
         )
@@ -176,7 +176,7 @@ class CEGZSL(GenerativeClassifier):
     def __init__(
         self,
         hidden: int = 512,
-        noise_size: int = 312,
+        noise_size: int | None = 312,
         embedding_size: int = 512,
         projection_size: int = 128,
         comparator_hidden: int = 128,
@@ -232,9 +232,11 @@ class CEGZSL(GenerativeClassifier):
     def check_settings(self) -> None:
         """Validate hyperparameters."""
         super().check_settings()
-        sizes = ("hidden", "noise_size", "embedding_size", "projection_size", "comparator_hidden", "critic_steps", "batch_size")
+        sizes = ("hidden", "embedding_size", "projection_size", "comparator_hidden", "critic_steps", "batch_size")
         for name in sizes:
             check_whole(name, getattr(self, name), 1, SIZE)
+        if self.noise_size is not None:
+            check_whole("noise_size", self.noise_size, 1, SIZE)
         for name in ("gradient_penalty", "instance_level_weight", "class_level_weight"):
             check_number(name, getattr(self, name), 0)
         for name in ("instance_temperature", "class_temperature"):
@@ -242,7 +244,9 @@ class CEGZSL(GenerativeClassifier):
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         a, d, k = self.table_.vectors.shape[1], int(self.n_features_in_), self.embedding_size
-        self.generator_ = Perceptron((self.noise_size + a, self.hidden, d), rng, "leaky relu", self._last_activation)
+        self.generator_ = Perceptron(
+            (self._or_vector_size(self.noise_size) + a, self.hidden, d), rng, "leaky relu", self._last_activation
+        )
         self.critic_ = Perceptron((d + a, self.hidden, 1), rng, "leaky relu")
         self.embedding_ = Perceptron((d, k), rng, last="relu")
         self.projection_ = Perceptron((k, self.projection_size), rng)
@@ -263,7 +267,7 @@ class CEGZSL(GenerativeClassifier):
         return ContrastiveTraining(self, X, targets)
 
     def _synthesise(self, labels: Labels) -> Tensor:
-        return self._represent(self.generator_(self._generator_inputs(labels, self.noise_size)))
+        return self._represent(self.generator_(self._generator_inputs(labels, self._or_vector_size(self.noise_size))))
 
     def _represent(self, X: Tensor) -> Tensor:
         embeddings: Tensor = self.embedding_(X)

@@ -117,7 +117,7 @@ class ConditionalWGAN(TurnObjective):
     @property
     def noise_size(self) -> int:
         """Length of the noise vectors."""
-        return int(self.model.noise_size)
+        return int(self.model._or_vector_size(self.model.noise_size))
 
     def noise(self, batch: Mapping[str, Tensor], stream: str = "noise") -> Tensor:
         """Draw standard normal noise (n, z) for the images of a batch from a random stream."""

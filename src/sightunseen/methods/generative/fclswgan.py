@@ -62,16 +62,16 @@ class FCLSWGAN(GenerativeClassifier):
     on real features of seen classes (GZSL). Features are scaled to the range 0 to 1, as in the authors' code. The preset
     ``full`` has the authors' sizes and number of steps.
 
-    Differs from the paper: the generator starts at the mean features; the noise has 312 values whatever the length of the class
-    vectors; the defaults are narrower networks, a higher learning rate and beta, far shorter training and at most 100 real
-    images per seen class; with ``full``, beta is searched and class vectors have unit length, as in the authors' code.
+    Differs from the paper: the generator starts at the mean features; the defaults are narrower networks, noise of 312 values
+    whatever the length of the class vectors, a higher learning rate and beta, far shorter training and at most 100 real images
+    per seen class; with ``full``, beta and the norm of the class vectors (1, as in the authors' code, or larger) are searched.
 
     Parameters
     ----------
     hidden : int, default=512
         Width of the hidden layer of generator and critic.
-    noise_size : int, default=312
-        Length of the noise vector z.
+    noise_size : int or None, default=312
+        Length of the noise vector z; None: that of the class vectors.
     n_synthesised : int, default=100
         Number of features synthesised per unseen class.
     n_real : int or None, default=100
@@ -143,20 +143,21 @@ class FCLSWGAN(GenerativeClassifier):
         FULL: Preset(
             {
                 "hidden": 4096,
+                "noise_size": None,
                 "n_steps": 45_000,
                 "learning_rate": 1e-4,
-                "semantic_norm": 1.0,
                 "n_synthesised": 300,
                 "n_real": None,
                 "classifier_steps": 2000,
-            }
+            },
+            search={"classification_weight": (0.01, 0.1), "semantic_norm": (1.0, 5.0)},
         )
     }
 
     def __init__(
         self,
         hidden: int = 512,
-        noise_size: int = 312,
+        noise_size: int | None = 312,
         n_synthesised: int = 100,
         n_real: int | None = 100,
         classifier_steps: int = 600,
@@ -200,14 +201,16 @@ class FCLSWGAN(GenerativeClassifier):
     def check_settings(self) -> None:
         """Validate hyperparameters."""
         super().check_settings()
-        for name in ("hidden", "noise_size", "critic_steps", "batch_size"):
+        for name in ("hidden", "critic_steps", "batch_size"):
             check_whole(name, getattr(self, name), 1, SIZE)
+        if self.noise_size is not None:
+            check_whole("noise_size", self.noise_size, 1, SIZE)
         for name in ("gradient_penalty", "classification_weight"):
             check_number(name, getattr(self, name), 0)
 
     def _make_networks(self, rng: torch.Generator) -> dict[str, nn.Module]:
         semantic_size, feature_size = self.table_.vectors.shape[1], int(self.n_features_in_)
-        sizes = self.noise_size + semantic_size, self.hidden, feature_size
+        sizes = self._or_vector_size(self.noise_size) + semantic_size, self.hidden, feature_size
         self.generator_ = Perceptron(sizes, rng, "leaky relu", self._last_activation)
         self.critic_ = Perceptron((feature_size + semantic_size, self.hidden, 1), rng, "leaky relu")
         networks = {"generator": self.generator_, "critic": self.critic_}
@@ -222,5 +225,5 @@ class FCLSWGAN(GenerativeClassifier):
         return AdversarialTraining(self, X, targets, softmax)
 
     def _synthesise(self, labels: Labels) -> Tensor:
-        synthesised: Tensor = self.generator_(self._generator_inputs(labels, self.noise_size))
+        synthesised: Tensor = self.generator_(self._generator_inputs(labels, self._or_vector_size(self.noise_size)))
         return synthesised

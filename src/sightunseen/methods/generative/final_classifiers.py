@@ -139,17 +139,14 @@ def train_softmax(
     biases : Tensor of shape (c,)
         Biases.
     """
-    # Centring: otherwise the common mean dominates the differences between classes.
-    mean = features.mean(dim=0)
-    centred = features - mean
     batch_size, seed = min(batch_size, len(features)), derive_seed(seed, "softmax")
-    objective = SoftmaxTraining(centred, targets, n_classes, batch_size, seed, adjustment)
-    # A step of Adam changes each weight by about the learning rate, and a score by that times the L1 norm of the features.
-    size = float(centred.abs().sum(dim=1).mean())
+    objective = SoftmaxTraining(features, targets, n_classes, batch_size, seed, adjustment)
+    # A step of Adam changes each weight by about the learning rate, and so a score, relative to that of the mean image, by that
+    # times the L1 distance from the mean image. Features are not centred, as in the authors' code: this generalises better.
+    size = float((features - features.mean(dim=0)).abs().sum(dim=1).mean())
     with torch.enable_grad():
         train(Run(objective, Optimisation(n_steps, STEP / max(size, 1.0), schedule="cosine")))
-    weight = objective.weight.detach()
-    return weight, objective.bias.detach() - weight @ mean
+    return objective.weight.detach(), objective.bias.detach()
 
 
 def train_prototypes(

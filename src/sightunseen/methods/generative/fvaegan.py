@@ -208,7 +208,7 @@ class FVAEGAN(GenerativeClassifier, GradientAdaptableClassifier):
     @property
     def _latent(self) -> int:
         """Length of the latent vector."""
-        return self.table_.vectors.shape[1] if self.latent_size is None else self.latent_size
+        return self._or_vector_size(self.latent_size)
 
     @property
     def _last_activation(self) -> str:

@@ -51,7 +51,7 @@ class FeedbackTraining(VAEGANTraining):
     def critic_step(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute the loss of the critic plus that of the decoder on real features."""
         decoded = self.model.decoder_(self.features[batch["rows"]])
-        return super().critic_step(batch) + semantic_loss(decoded, self.vectors_of(batch))
+        return super().critic_step(batch) + self.model.cycle_weight * semantic_loss(decoded, self.vectors_of(batch))
 
     def further_loss(self, fake: Tensor, vectors: Tensor) -> Tensor:
         """Compute the cycle consistency of fake features."""
@@ -66,12 +66,11 @@ class TFVAEGAN(FVAEGAN):
     - Cycle consistency: generated features must be decoded to the vector of their class (Eq. 3).
     - Feedback: a module F maps the hidden layer of Dec to an addition to the hidden layer of the generator (Eq. 4), so that
       features are generated in two passes. Training alternates between cycles with and without feedback.
-    - The classifiers see features and, side by side, the hidden layer of Dec.
+    - The classifiers see features and, side by side, the hidden layer and the output of Dec.
 
     The preset ``full`` has the authors' sizes and half of their steps. :meth:`adapt` is that of :class:`FVAEGAN`.
 
-    Differs from the paper: the decoder's loss on real features has the weight 1 instead of ``cycle_weight``, so that it learns
-    almost only from these; training alternates after every cycle instead of every epoch; the generator starts at the mean
+    Differs from the paper: training alternates after every cycle instead of every epoch; the generator starts at the mean
     features; Adam's beta 1 is the same for all networks; the defaults are narrower networks, a higher learning rate, a lower
     adversarial weight, far shorter training and at most 100 real images per seen class. The L1 distance of class vectors is
     the paper's; the authors' code weights each difference by its size, which makes the loss far smaller.
@@ -262,4 +261,5 @@ class TFVAEGAN(FVAEGAN):
         return self._with_feedback(self._generator_inputs(labels, self._latent))
 
     def _represent(self, X: Tensor) -> Tensor:
-        return torch.cat([X, self.decoder_.hidden(X)], dim=1)
+        hidden = self.decoder_.hidden(X)
+        return torch.cat([X, hidden, self.decoder_.decoded(hidden)], dim=1)

@@ -29,11 +29,12 @@ def by_hand(network: object, values: np.ndarray) -> np.ndarray:
     return second[0] @ np.maximum(first[0] @ values + first[1], 0) + second[1]
 
 
+@pytest.mark.parametrize("noise_size", [1, 2])
 @pytest.mark.parametrize("progress", [0.1, 0.5, 1.0])
-def test_loss_is_eq_6_image_by_image(progress: float) -> None:
+def test_loss_is_eq_6_image_by_image(progress: float, noise_size: int) -> None:
     method, training = small_training(kl_weight=0.3, cross_weight=2.0, alignment_weight=5.0)
     rng = np.random.default_rng(1)
-    features, vectors, noise = rng.random((4, 4)), rng.random((4, 3)), rng.standard_normal((2, 4, 2))
+    features, vectors, noise = rng.random((4, 4)), rng.random((4, 3)), rng.standard_normal((2, 4, noise_size))
     weights = [
         0.3 * min(progress / 0.93, 1),
         2.0 * min(max((progress - 0.21) / 0.54, 0), 1),
@@ -55,6 +56,17 @@ def test_loss_is_eq_6_image_by_image(progress: float) -> None:
     tensors = [torch.from_numpy(array) for array in (features, vectors, noise)]
     found = training.aligned(*tensors, torch.tensor(progress, dtype=torch.float64))
     assert found.item() == pytest.approx(np.mean(losses), rel=1e-9)
+
+
+@pytest.mark.parametrize("shared_noise", [True, False])
+def test_latent_vectors_have_one_random_number_or_one_per_value(shared_noise: bool) -> None:
+    method, _ = small_training(shared_noise=shared_noise)
+    method.networks_["vector_encoder"].float()
+    mean, log_variance = method.vector_encoder_(method._conditions(method.unseen_classes_))  # (1, 4, 2)
+    drawn = (method._synthesise(method.unseen_classes_) - mean[0]) / (0.5 * log_variance[0]).exp()
+    assert drawn.shape == (4, 2)
+    assert torch.allclose(drawn[:, 0], drawn[:, 1], atol=1e-4) == shared_noise
+    assert len(drawn[:, 0].unique()) == 4
 
 
 def test_weights_grow_between_two_shares_of_training() -> None:

@@ -90,10 +90,13 @@ def test_cycle_consistency_is_the_distance_of_decoded_features() -> None:
 
 
 def test_decoder_is_trained_on_real_features_along_with_the_critic() -> None:
-    method, training = small_training()
+    method, training = small_training(cycle_weight=0.3)
     batch = {name: array[0] for name, array in training.draw(0, 1).items()}
-    decoding = semantic_loss(method.decoder_(training.features[batch["rows"]]), training.vectors_of(batch))
-    torch.testing.assert_close(training.critic_step(batch), VAEGANTraining.critic_step(training, batch) + decoding)
+    decoded, vectors = method.decoder_(training.features[batch["rows"]]), training.vectors_of(batch)
+    unit = vectors / vectors.norm(dim=1, keepdim=True)
+    distances = [sum(abs(one - other) for one, other in zip(*pair, strict=True)) for pair in zip(decoded, unit, strict=True)]
+    expected = VAEGANTraining.critic_step(training, batch) + 0.3 * sum(distances) / len(distances)
+    torch.testing.assert_close(training.critic_step(batch), expected)
 
 
 def test_generator_minimises_the_distance_of_decoded_features() -> None:
@@ -117,10 +120,10 @@ def test_initial_feedback_does_not_depend_on_its_learning_rate(rate: float) -> N
     torch.testing.assert_close(one._feedback(features), other._feedback(features))
 
 
-def test_classifiers_see_features_and_hidden_layer() -> None:
+def test_classifiers_see_features_hidden_layer_and_decoded_vectors() -> None:
     method, _ = small_training()
     X = torch.from_numpy(small_world()[0])
     found = method._represent(X)
-    assert found.shape == (9, 4 + 5)
-    torch.testing.assert_close(found[:, 4:], method.decoder_.hidden(X))
-    assert method._softmax("all")[0].shape == (4, 9)
+    assert found.shape == (9, 4 + 5 + 3)
+    torch.testing.assert_close(found, torch.cat([X, method.decoder_.hidden(X), method.decoder_(X)], dim=1))
+    assert method._softmax("all")[0].shape == (4, 12)
