@@ -15,7 +15,7 @@ DRAWS = 1000
 MOST_CLASSES = 1000  # that are resampled one by one; the mean of more is normally distributed for all purposes
 LOW, HIGH = 0.025, 0.975
 NORMAL = 1.959964  # quantile of the standard normal distribution at ``HIGH``
-COVERAGE = "chance in which classes and images were tested (bootstrap over both)"
+COVERAGE = "bootstrap over the tested classes and their images"
 
 
 @dataclass(frozen=True)

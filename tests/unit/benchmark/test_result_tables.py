@@ -135,7 +135,7 @@ def test_mean_bounds_of_the_seeds_intervals_are_a_column() -> None:
     (table,) = tables([bounded("ESZSL", 0), bounded("ALE", 0), wider, outcome("SAE", 0, 30.0, 20.0)])
     assert column(table, "T1 95%") == {"ESZSL": "44.2-57.9", "ALE": "42.2-59.9", "SAE": "-"}
     assert column(table, "H 95%") == {"ESZSL": "30.0-48.0", "ALE": "-", "SAE": "-"}
-    assert any(note.startswith("95%: interval, chance in which classes") for note in table.notes)
+    assert any(note.startswith("95%: interval, bootstrap over the tested classes") for note in table.notes)
     assert "T1 95%" not in tables(OUTCOMES)[0].columns
     assert [name for name in tables([bounded("ESZSL", 0)], "zsl")[0].columns if "95%" in name] == ["T1 95%"]
 
