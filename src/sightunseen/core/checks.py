@@ -12,7 +12,7 @@ from sightunseen.core.limits import WHOLE
 LARGEST_BITS = 1000  # of an integer; larger ones may not be finite in double precision
 
 
-def check_whole(name: str, value: Any, least: int, most: int = WHOLE) -> None:
+def check_whole(name: str, value: Any, least: int, most: int = WHOLE, optional: bool = False) -> None:
     """Check that a parameter is an integer within bounds.
 
     Parameters
@@ -25,12 +25,16 @@ def check_whole(name: str, value: Any, least: int, most: int = WHOLE) -> None:
         The smallest allowed value.
     most : int, default=2**32 - 1
         The largest allowed value.
+    optional : bool, default=False
+        Whether None is allowed, too.
 
     Raises
     ------
     SettingsError
         If the value is not an integer (a bool is not), or is out of bounds.
     """
+    if value is None and optional:
+        return
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise SettingsError(f"{name} must be a whole number from {least} up; got {_shown(value)}.")
     if value > most:

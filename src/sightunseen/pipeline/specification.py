@@ -47,8 +47,7 @@ class Selecting:
     def __post_init__(self) -> None:
         check_choice("protocol", self.protocol, PROTOCOLS)
         check_choice("select", self.select, SELECTIONS)
-        if self.folds is not None:
-            check_whole("folds", self.folds, 1, FOLDS)
+        check_whole("folds", self.folds, 1, FOLDS, optional=True)
         size = math.prod(len(values) for values in (self.search or {}).values())
         if size > COMBINATIONS:
             raise SettingsError(

@@ -69,8 +69,7 @@ class GenerativeClassifier(GradientTrainedClassifier):
         super().check_settings()
         check_whole("n_synthesised", self.n_synthesised, 1, SYNTHESISED)
         check_whole("classifier_steps", self.classifier_steps, 1, CLASSIFIER_STEPS)
-        if self.n_real is not None:
-            check_whole("n_real", self.n_real, 1, SIZE)
+        check_whole("n_real", self.n_real, 1, SIZE, optional=True)
         check_choice("final_classifier", self.final_classifier, FINAL_CLASSIFIERS)
         if self.logit_adjustment is not None:
             check_positive("logit_adjustment", self.logit_adjustment)

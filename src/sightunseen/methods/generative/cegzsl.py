@@ -235,8 +235,7 @@ class CEGZSL(GenerativeClassifier):
         sizes = ("hidden", "embedding_size", "projection_size", "comparator_hidden", "critic_steps", "batch_size")
         for name in sizes:
             check_whole(name, getattr(self, name), 1, SIZE)
-        if self.noise_size is not None:
-            check_whole("noise_size", self.noise_size, 1, SIZE)
+        check_whole("noise_size", self.noise_size, 1, SIZE, optional=True)
         for name in ("gradient_penalty", "instance_level_weight", "class_level_weight"):
             check_number(name, getattr(self, name), 0)
         for name in ("instance_temperature", "class_temperature"):

@@ -203,8 +203,7 @@ class FCLSWGAN(GenerativeClassifier):
         super().check_settings()
         for name in ("hidden", "critic_steps", "batch_size"):
             check_whole(name, getattr(self, name), 1, SIZE)
-        if self.noise_size is not None:
-            check_whole("noise_size", self.noise_size, 1, SIZE)
+        check_whole("noise_size", self.noise_size, 1, SIZE, optional=True)
         for name in ("gradient_penalty", "classification_weight"):
             check_number(name, getattr(self, name), 0)
 

@@ -190,8 +190,7 @@ class FVAEGAN(GenerativeClassifier, GradientAdaptableClassifier):
         super().check_settings()
         for name in ("hidden", "critic_steps", "batch_size"):
             check_whole(name, getattr(self, name), 1, SIZE)
-        if self.latent_size is not None:
-            check_whole("latent_size", self.latent_size, 1, SIZE)
+        check_whole("latent_size", self.latent_size, 1, SIZE, optional=True)
         for name in ("gradient_penalty", "adversarial_weight"):
             check_number(name, getattr(self, name), 0)
         check_choice("adaptive_penalty", self.adaptive_penalty, (True, False))
