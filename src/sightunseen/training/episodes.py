@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -206,15 +207,12 @@ def draw_uniform(seed: int, step: Tensor, shape: Sequence[int]) -> Tensor:
     Tensor of the given shape
         Random numbers in single precision.
     """
-    size = math.prod(shape)
-    numbers: Tensor = splitmix(seed, step * size + torch.arange(size, device=step.device))
-    return ((numbers >> 39).to(torch.float32) * 2.0**-24).reshape(*shape)  # 24 bits, the precision of float32
+    return _draw(seed, step, shape, normal=False)
 
 
 def draw_normal(seed: int, step: Tensor, shape: Sequence[int]) -> Tensor:
     """Draw standard normal random numbers for one step by the Box-Muller transform; parameters as for `draw_uniform`."""
-    radius, angle = draw_uniform(seed, step, (2, *shape))
-    return torch.sqrt(-2 * torch.log1p(-radius)) * torch.cos(2 * math.pi * angle)
+    return _draw(seed, step, shape, normal=True)
 
 
 def distinct_below(count: Tensor, numbers: Tensor) -> Tensor:
@@ -242,6 +240,19 @@ def distinct_below(count: Tensor, numbers: Tensor) -> Tensor:
         taken = (drawn[..., :k] == candidate.unsqueeze(-1)).any(dim=-1) & enough
         drawn[..., k] = torch.where(taken, last, candidate)
     return drawn
+
+
+def _draw(seed: int, step: Tensor, shape: Sequence[int], normal: bool) -> Tensor:
+    if step.is_cuda and find_spec("triton") is not None:
+        from sightunseen.training.random_kernels import drawn
+
+        return drawn(seed, step, shape, normal)  # one launch instead of twenty
+    if normal:
+        radius, angle = _draw(seed, step, (2, *shape), normal=False)
+        return torch.sqrt(-2 * torch.log1p(-radius)) * torch.cos(2 * math.pi * angle)
+    size = math.prod(shape)
+    numbers: Tensor = splitmix(seed, step * size + torch.arange(size, device=step.device))
+    return ((numbers >> 39).to(torch.float32) * 2.0**-24).reshape(*shape)  # 24 bits, the precision of float32
 
 
 def _numbers(seed: int, first: int, n_steps: int, per_step: int, device: torch.device) -> Tensor:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare, kstest
 from torch import Tensor
 
+from sightunseen.core.randomness import derive_seed
 from sightunseen.methods.cvc.generator import ClassifierGenerator
 from sightunseen.methods.cvc.inductive import EpisodeShape, EpisodicTraining
 from sightunseen.methods.cvc.scores import Score
@@ -279,6 +280,15 @@ def test_noise_depends_only_on_seed_and_step() -> None:
     assert torch.equal(one, draw_normal(5, torch.tensor(3), (4, 6)))
     assert not torch.equal(one, draw_normal(5, torch.tensor(4), (4, 6)))
     assert not torch.equal(one, draw_normal(6, torch.tensor(3), (4, 6)))
+
+
+@pytest.mark.parametrize("seed", [0, derive_seed(3, "noise"), 2**63 - 1])
+@pytest.mark.parametrize("step", [0, 7, 1_000_000])
+def test_kernel_draws_the_same_noise(seed: int, step: int) -> None:
+    kernels = pytest.importorskip("sightunseen.training.random_kernels", reason="Triton is for Linux only")
+    number, shape = torch.tensor(step), (33, 71)
+    assert torch.equal(kernels.drawn(seed, number, shape, normal=False), draw_uniform(seed, number, shape))
+    assert torch.allclose(kernels.drawn(seed, number, shape, normal=True), draw_normal(seed, number, shape), atol=1e-5)
 
 
 def test_noise_has_the_expected_distribution() -> None:

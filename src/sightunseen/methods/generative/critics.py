@@ -93,7 +93,8 @@ def critic_terms(critic: Perceptron, real: Tensor, fake: Tensor, vectors: Tensor
     hidden_of_fake, hidden_of_real = hidden.detach().chunk(2)
     between = share * hidden_of_real + (1 - share) * hidden_of_fake
     steepness = torch.where(between > 0, second.weight, LEAK * second.weight)  # (n, h)
-    slopes = steepness @ first.weight[:, : real.shape[1]]  # (n, d)
+    # All columns are multiplied: the gradient of a slice of the weights would be copied to their full size.
+    slopes = (steepness @ first.weight)[:, : real.shape[1]]  # (n, d)
     distance: Tensor = values_of_real.mean() - values_of_fake.mean()
     return distance, excess(slopes)
 
