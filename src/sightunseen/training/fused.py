@@ -16,11 +16,14 @@ class Tiles:
     Parameters
     ----------
     first, second, scores, gradient, hidden, squares, step : tuple of int
-        Tile sizes of a kernel, followed by its number of warps and of pipeline stages.
+        Tile sizes of a kernel, followed by its number of warps and of pipeline stages. Those of ``step`` are the height and
+        width of a tile of the second layer, then of the first.
     layer_spans, score_spans : int
         Number of partial sums of a layer's product and of the scores; several of them occupy the GPU if there are few models.
     unit : int, default=64
         Width of the partial sums of Gram matrices.
+    eviction : tuple of (str, str), default=("", "")
+        Eviction policies of the L2 cache for updated parameters and moments: ``"evict_first"``, ``"evict_last"`` or none.
     """
 
     first: tuple[int, ...]
@@ -33,29 +36,33 @@ class Tiles:
     layer_spans: int
     score_spans: int
     unit: int = 64
+    eviction: tuple[str, str] = ("", "")
 
 
 MANY = 4  # number of models from which MANY_MODELS is faster
 FEW_MODELS = Tiles(
     first=(16, 32, 2, 3),
     second=(32, 64, 2, 3),
-    scores=(64, 32, 64, 4, 1),
+    scores=(16, 32, 128, 4, 1),
     gradient=(32, 16, 128, 4, 1),
     hidden=(32, 64, 2, 3),
-    squares=(16, 128, 4, 1),
-    step=(32, 64, 2, 1),
+    squares=(16, 128, 2, 1),
+    step=(16, 64, 16, 32, 2, 1),
     layer_spans=4,
     score_spans=16,
+    eviction=("", "evict_first"),
 )
 MANY_MODELS = replace(
     FEW_MODELS,
-    first=(64, 32, 4, 3),
+    first=(64, 128, 4, 1),
     second=(64, 64, 4, 3),
+    scores=(64, 32, 64, 4, 3),
     gradient=(32, 64, 32, 4, 3),
     hidden=(64, 64, 4, 3),
-    squares=(32, 128, 4, 1),
-    layer_spans=1,
-    score_spans=8,
+    squares=(16, 128, 4, 1),
+    layer_spans=2,
+    score_spans=4,
+    eviction=("evict_last", ""),
 )
 FREE_TILE = 2048  # weights of free classifiers per tile
 
@@ -137,25 +144,26 @@ class FusedStep:
         settings : Tensor of shape (models, 4)
             Step size, correction of the second moment, weight decay and largest gradient norm.
         back : bool
-            Whether the last kernel traverses the parameters in reverse order, which makes better use of the cache.
+            Whether the forward pass through the second layer and the update visit the parameters in reverse order, and the
+            backward pass in order, instead of the opposite. Alternating makes better use of the cache.
         """
-        self._forward(classes, rows, labels)
-        self._backward(classes, rows)
+        self._forward(classes, rows, labels, back)
+        self._backward(classes, rows, back)
         self._step(classes, settings, back)
 
-    def _forward(self, classes: Tensor, rows: Tensor, labels: Tensor) -> None:
+    def _forward(self, classes: Tensor, rows: Tensor, labels: Tensor, back: bool) -> None:
         values, tiles, models, deep = self.values, self.tiles, self.models, _up(self.count, self._narrow)
         hidden, features, semantic, precision = self.hidden_size, self.feature_size, self.semantic_size, self.precision
         j, k = tiles.first[:2]
         kernels.forward_layer[(_up(hidden, j), deep, models)](
             self.hidden, self.vectors, classes, values["first"], values["first_bias"], self.count, semantic, hidden,
-            _up(semantic, k) * k, 1, True, True, precision, self._narrow, j, k, **_options(tiles.first),
+            _up(semantic, k) * k, 1, True, True, precision, self._narrow, j, k, False, **_options(tiles.first),
         )  # fmt: skip
         j, k = tiles.second[:2]
         spans = tiles.layer_spans
         kernels.forward_layer[(_up(features, j) * spans, deep, models)](
             self.generated, self.hidden, classes, values["second"], values["second_bias"], self.count, hidden, features,
-            _up(hidden, spans * k) * k, spans, False, False, precision, self._narrow, j, k, **_options(tiles.second),
+            _up(hidden, spans * k) * k, spans, False, False, precision, self._narrow, j, k, back, **_options(tiles.second),
         )  # fmt: skip
         i, j, k = tiles.scores[:3]
         kernels.score_parts[(_up(self.size, i) * _up(self.every, j), tiles.score_spans, models)](
@@ -169,7 +177,7 @@ class FusedStep:
             num_warps=1 if self.every <= 256 else 4,
         )  # fmt: skip
 
-    def _backward(self, classes: Tensor, rows: Tensor) -> None:
+    def _backward(self, classes: Tensor, rows: Tensor, back: bool) -> None:
         values, tiles, models, spans = self.values, self.tiles, self.models, self.tiles.layer_spans
         hidden, features, precision = self.hidden_size, self.feature_size, self.precision
         i, j, k = tiles.gradient[:3]
@@ -182,7 +190,7 @@ class FusedStep:
         kernels.hidden_gradient_parts[(_up(hidden, j) * spans + sum(self.units), _up(self.count, self._narrow) ** 2, models)](
             self.hidden_parts, self.products, self.gradient, values["second"], self.hidden, self.count, self.every, self.free,
             features, hidden, _up(features, spans * k) * k, spans, precision, *self.units, self._narrow, j, k, tiles.unit,
-            **_options(tiles.hidden),
+            not back, **_options(tiles.hidden),
         )  # fmt: skip
         tile, j = tiles.squares[:2]
         kernels.gradient_squares[(self.gradient_squares.shape[1], models)](
@@ -194,8 +202,9 @@ class FusedStep:
 
     def _step(self, classes: Tensor, settings: Tensor, back: bool) -> None:
         hidden, features, semantic = self.hidden_size, self.feature_size, self.semantic_size
-        high, across = self.tiles.step[:2]
-        tiles = _up(features, high) * _up(hidden, across), _up(hidden, high) * _up(semantic, across), self.free_tiles
+        high, across, first_high, first_across = shape = self.tiles.step[:4]
+        second = _up(features, high) * _up(hidden, across)
+        tiles = second, _up(hidden, first_high) * _up(semantic, first_across), self.free_tiles
         layers = [tensor for role in ("first", "first_bias", "second", "second_bias") for tensor in self._with_moments(role)]
         free = self._with_moments("free" if self.free else "scale")  # placeholder that no tile accesses
         squares = self.gradient_squares.shape[1]
@@ -203,7 +212,8 @@ class FusedStep:
             self.gradient, self.hidden, self.hidden_gradient, self.vectors, classes, self.pulls, self.losses, self.total,
             self.gradient_squares, settings, *layers, *free, *self._with_moments("scale"),
             self.count, self.every, self.free, self.size, _power_of_two(self.size), semantic, hidden, features, self.precision,
-            *tiles, squares, _power_of_two(squares), high, across, self._narrow, FREE_TILE, back, **_options(self.tiles.step),
+            *tiles, squares, _power_of_two(squares), *shape, self._narrow, FREE_TILE, back, *self.tiles.eviction,
+            **_options(self.tiles.step),
         )  # fmt: skip
 
     @property

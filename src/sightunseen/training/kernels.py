@@ -29,15 +29,21 @@ def chosen_rows_of(table, rows, model, i, k, COUNT: tl.constexpr, WIDTH: tl.cons
 
 
 @triton.jit
+def model_of(position, models, REVERSED: tl.constexpr):
+    """Model of a program; alternating directions, as the weights that are accessed last are still in the cache."""
+    return (models - 1 - position if REVERSED else position).to(tl.int64)
+
+
+@triton.jit
 def forward_layer(
     out, inputs, rows, weight, bias,
     COUNT: tl.constexpr, DEPTH: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, SPANS: tl.constexpr,
     GATHER: tl.constexpr, FINISH: tl.constexpr, PRECISION: tl.constexpr,
-    TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
+    TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr, REVERSED: tl.constexpr,
 ):  # fmt: skip
     """Layer of the generator (Eq. 1): relu(inputs weight' + bias), or the partial sum of inputs weight' over one span."""
     tiles_j: tl.constexpr = (WIDTH + TILE_J - 1) // TILE_J
-    model, span = tl.program_id(2).to(tl.int64), tl.program_id(0) // tiles_j
+    model, span = model_of(tl.program_id(2), tl.num_programs(2), REVERSED), tl.program_id(0) // tiles_j
     i = tl.program_id(1) * TILE_I + tl.arange(0, TILE_I)
     j = (tl.program_id(0) % tiles_j) * TILE_J + tl.arange(0, TILE_J)
     total = tl.zeros((TILE_I, TILE_J), tl.float32)
@@ -201,6 +207,7 @@ def hidden_gradient_parts(
     SPAN: tl.constexpr, SPANS: tl.constexpr, PRECISION: tl.constexpr,
     FEATURE_UNITS: tl.constexpr, HIDDEN_UNITS: tl.constexpr,
     TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr, TILE_UNIT: tl.constexpr,
+    REVERSED: tl.constexpr,
 ):  # fmt: skip
     """Partial sums of d loss / d hidden over spans of the features, before the ReLU; and Gram matrices for the norm.
 
@@ -208,7 +215,7 @@ def hidden_gradient_parts(
     """
     tiles_i: tl.constexpr = (COUNT + TILE_I - 1) // TILE_I
     tiles_j: tl.constexpr = (HIDDEN + TILE_J - 1) // TILE_J
-    model, unit = tl.program_id(2).to(tl.int64), tl.program_id(0) - tiles_j * SPANS
+    model, unit = model_of(tl.program_id(2), tl.num_programs(2), REVERSED), tl.program_id(0) - tiles_j * SPANS
     first_position = model * (FEATURE_UNITS + HIDDEN_UNITS)
     if unit < 0:
         if tl.program_id(1) < tiles_i:
@@ -310,46 +317,91 @@ def gradient_squares(
 
 
 @triton.jit
-def adam(value, mean, square, at, here, gradient, factor, decay, rate, correction):
-    """Adam step with weight decay added to the gradient, in place."""
+def with_moments(value, mean, square, at, here):
+    """Load parameters and moments."""
     p = tl.load(value + at, mask=here, other=0.0)
     m = tl.load(mean + at, mask=here, other=0.0)
     v = tl.load(square + at, mask=here, other=0.0)
-    g = gradient * factor + decay * p
+    return p, m, v
+
+
+@triton.jit
+def clipping(squares, settings, model, SQUARES: tl.constexpr, SQUARES_PADDED: tl.constexpr):
+    """Factor that clips the gradient to the largest norm."""
+    part = tl.arange(0, SQUARES_PADDED)
+    norm = tl.sqrt(tl.sum(tl.load(squares + model * SQUARES + part, mask=part < SQUARES, other=0.0)))
+    return tl.minimum(tl.load(settings + 4 * model + 3) / (norm + 1e-6), 1.0)
+
+
+@triton.jit
+def adam(
+    value, mean, square, at, here, p, m, v, gradient, factor, settings, model, KEEP: tl.constexpr, DROP: tl.constexpr
+):  # fmt: skip
+    """Adam step with weight decay added to the gradient; stores the new parameters and moments."""
+    rate, correction = tl.load(settings + 4 * model), tl.load(settings + 4 * model + 1)
+    g = gradient * factor + tl.load(settings + 4 * model + 2) * p
     m += 0.1 * (g - m)
     v = 0.999 * v + 0.001 * g * g
-    tl.store(mean + at, m, mask=here)
-    tl.store(square + at, v, mask=here)
-    tl.store(value + at, p - rate * m / (tl.sqrt(v) * correction + 1e-8), mask=here)
+    tl.store(mean + at, m, mask=here, eviction_policy=DROP)
+    tl.store(square + at, v, mask=here, eviction_policy=DROP)
+    tl.store(value + at, p - rate * m / (tl.sqrt(v) * correction + 1e-8), mask=here, eviction_policy=KEEP)
 
 
 @triton.jit
 def step_layer(
-    left, left_row, right, rows, tile, model, factor, decay, rate, correction,
+    left, left_row, right, rows, tile, model, squares, settings,
     value, mean, square, bias_value, bias_mean, bias_square,
     COUNT: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, GATHER: tl.constexpr, PRECISION: tl.constexpr,
-    TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
+    SQUARES: tl.constexpr, SQUARES_PADDED: tl.constexpr, TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
+    KEEP: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
     """Adam step of a tile of a layer with gradient left' right; the first tile of each row also updates the bias."""
     across: tl.constexpr = (WIDTH + TILE_J - 1) // TILE_J
     i, j = (tile // across) * TILE_I + tl.arange(0, TILE_I), (tile % across) * TILE_J + tl.arange(0, TILE_J)
+    own = model * HEIGHT * WIDTH
+    value, mean, square = value + own, mean + own, square + own
+    at = i[:, None] * WIDTH + j[None, :]
+    here = (i < HEIGHT)[:, None] & (j < WIDTH)[None, :]
+    if not GATHER:  # issued first, as memory is the bottleneck; the first layer is small, and its loads would take registers
+        p, m, v = with_moments(value, mean, square, at, here)
     total = tl.zeros((TILE_I, TILE_J), tl.float32)
-    bias = tl.zeros((TILE_I,), tl.float32)
     for start in range(0, COUNT, TILE_K):
         k = start + tl.arange(0, TILE_K)
         a = rows_of(left, left_row, k, i, COUNT, HEIGHT)
-        b = (
+        other = (
             chosen_rows_of(right, rows, model, k, j, COUNT, WIDTH)
             if GATHER
             else rows_of(right, model * COUNT, k, j, COUNT, WIDTH)
         )
-        total = tl.dot(tl.trans(a), b, total, input_precision=PRECISION)
-        bias += tl.sum(a, axis=0)
-    at = (model * HEIGHT + i)[:, None] * WIDTH + j[None, :]
-    here = (i < HEIGHT)[:, None] & (j < WIDTH)[None, :]
-    adam(value, mean, square, at, here, total, factor, decay, rate, correction)
+        total = tl.dot(tl.trans(a), other, total, input_precision=PRECISION)
+    # Loads nothing, but the result has the layout of a load. Otherwise the compiler would move p, m and v through shared
+    # memory to the layout of the product, and the updated values back.
+    total = tl.load(value + at, mask=here & (i < 0)[:, None], other=total)
+    factor = clipping(squares, settings, model, SQUARES, SQUARES_PADDED)
+    if GATHER:
+        p, m, v = with_moments(value, mean, square, at, here)
+    adam(value, mean, square, at, here, p, m, v, total, factor, settings, model, KEEP, DROP)
     if tile % across == 0:
-        adam(bias_value, bias_mean, bias_square, model * HEIGHT + i, i < HEIGHT, bias, factor, decay, rate, correction)
+        bias = tl.zeros((TILE_I,), tl.float32)
+        for start in range(0, COUNT, TILE_K):
+            bias += tl.sum(rows_of(left, left_row, start + tl.arange(0, TILE_K), i, COUNT, HEIGHT), axis=0)
+        row, inside = model * HEIGHT + i, i < HEIGHT
+        b, n, u = with_moments(bias_value, bias_mean, bias_square, row, inside)
+        adam(bias_value, bias_mean, bias_square, row, inside, b, n, u, bias, factor, settings, model, KEEP, DROP)
+
+
+@triton.jit
+def step_free(
+    gradient, tile, model, squares, settings, value, mean, square,
+    LENGTH: tl.constexpr, SQUARES: tl.constexpr, SQUARES_PADDED: tl.constexpr, TILE: tl.constexpr,
+    KEEP: tl.constexpr, DROP: tl.constexpr,
+):  # fmt: skip
+    """Adam step of a tile of a model's free classifiers."""
+    at = tile * TILE + tl.arange(0, TILE)
+    p, m, v = with_moments(value, mean, square, at, at < LENGTH)
+    slope = tl.load(gradient + at, mask=at < LENGTH, other=0.0)
+    factor = clipping(squares, settings, model, SQUARES, SQUARES_PADDED)
+    adam(value, mean, square, at, at < LENGTH, p, m, v, slope, factor, settings, model, KEEP, DROP)
 
 
 @triton.jit
@@ -361,41 +413,37 @@ def clip_and_step(
     COUNT: tl.constexpr, CLASSES: tl.constexpr, FREE: tl.constexpr, SIZE: tl.constexpr, SIZE_PADDED: tl.constexpr,
     ATTRIBUTES: tl.constexpr, HIDDEN: tl.constexpr, FEATURES: tl.constexpr, PRECISION: tl.constexpr,
     SECOND_TILES: tl.constexpr, FIRST_TILES: tl.constexpr, FREE_TILES: tl.constexpr, SQUARES: tl.constexpr,
-    SQUARES_PADDED: tl.constexpr, TILE_I: tl.constexpr, TILE_J: tl.constexpr, TILE_K: tl.constexpr,
-    FREE_TILE: tl.constexpr, REVERSED: tl.constexpr,
+    SQUARES_PADDED: tl.constexpr, TILE_I: tl.constexpr, TILE_J: tl.constexpr, FIRST_I: tl.constexpr, FIRST_J: tl.constexpr,
+    TILE_K: tl.constexpr, FREE_TILE: tl.constexpr, REVERSED: tl.constexpr, KEEP: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
     """Clip the gradient to the largest norm and apply Adam, in one pass over parameters and moments."""
-    tile, model = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    if REVERSED:  # alternating directions: the tiles accessed last are still in the cache
+    tile, model = tl.program_id(0), model_of(tl.program_id(1), tl.num_programs(1), REVERSED)
+    if REVERSED:
         tile = tl.num_programs(0) - 1 - tile
-    rate, correction = tl.load(settings + 4 * model), tl.load(settings + 4 * model + 1)
-    decay, limit = tl.load(settings + 4 * model + 2), tl.load(settings + 4 * model + 3)
-    part = tl.arange(0, SQUARES_PADDED)
-    norm = tl.sqrt(tl.sum(tl.load(squares + model * SQUARES + part, mask=part < SQUARES, other=0.0)))
-    factor = tl.minimum(limit / (norm + 1e-6), 1.0)
     if tile < SECOND_TILES:
         step_layer(
-            gradient, model * CLASSES + FREE, hidden, rows, tile, model, factor, decay, rate, correction,
+            gradient, model * CLASSES + FREE, hidden, rows, tile, model, squares, settings,
             second, second_mean, second_square, second_bias, second_bias_mean, second_bias_square,
-            COUNT, FEATURES, HIDDEN, False, PRECISION, TILE_I, TILE_J, TILE_K,
+            COUNT, FEATURES, HIDDEN, False, PRECISION, SQUARES, SQUARES_PADDED, TILE_I, TILE_J, TILE_K, KEEP, DROP,
         )  # fmt: skip
     elif tile < SECOND_TILES + FIRST_TILES:
         step_layer(
-            hidden_gradient, model * COUNT, vectors, rows, tile - SECOND_TILES, model, factor, decay, rate, correction,
+            hidden_gradient, model * COUNT, vectors, rows, tile - SECOND_TILES, model, squares, settings,
             first, first_mean, first_square, first_bias, first_bias_mean, first_bias_square,
-            COUNT, HIDDEN, ATTRIBUTES, True, PRECISION, TILE_I, TILE_J, TILE_K,
+            COUNT, HIDDEN, ATTRIBUTES, True, PRECISION, SQUARES, SQUARES_PADDED, FIRST_I, FIRST_J, TILE_K, KEEP, DROP,
         )  # fmt: skip
     elif tile < SECOND_TILES + FIRST_TILES + FREE_TILES:
-        at = (tile - SECOND_TILES - FIRST_TILES) * FREE_TILE + tl.arange(0, FREE_TILE)
-        here = at < FREE * FEATURES
-        slope = tl.load(gradient + model * CLASSES * FEATURES + at, mask=here, other=0.0)
         # The free classifiers are stored before the generated ones; their moments are stored alone.
-        moments = model * FREE * FEATURES
-        values = free + model * CLASSES * FEATURES
-        adam(values, free_mean + moments, free_square + moments, at, here, slope, factor, decay, rate, correction)
+        step_free(
+            gradient + model * CLASSES * FEATURES, tile - SECOND_TILES - FIRST_TILES, model, squares, settings,
+            free + model * CLASSES * FEATURES, free_mean + model * FREE * FEATURES, free_square + model * FREE * FEATURES,
+            FREE * FEATURES, SQUARES, SQUARES_PADDED, FREE_TILE, KEEP, DROP,
+        )  # fmt: skip
     else:
-        pull = scale_gradient(pulls, scale, model, SIZE, SIZE_PADDED)
-        adam(scale, scale_mean, scale_square, model, model >= 0, pull, factor, decay, rate, correction)
+        slope = scale_gradient(pulls, scale, model, SIZE, SIZE_PADDED)
+        factor = clipping(squares, settings, model, SQUARES, SQUARES_PADDED)
+        p, m, v = with_moments(scale, scale_mean, scale_square, model, model >= 0)
+        adam(scale, scale_mean, scale_square, model, model >= 0, p, m, v, slope, factor, settings, model, "", "")
         image = tl.arange(0, SIZE_PADDED)
         loss = tl.sum(tl.load(losses + model * SIZE + image, mask=image < SIZE, other=0.0))
         tl.store(total_loss + model, tl.load(total_loss + model) + loss)

@@ -1,4 +1,5 @@
 """Triton kernel of ``episodes.draw_uniform`` and ``draw_normal``: the random numbers of one step in one launch."""
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
 from collections.abc import Sequence
 

@@ -38,7 +38,7 @@ SMALL_TILES = replace(
     gradient=(32, 32, 64, 4, 1),
     hidden=(32, 32, 2, 3),
     squares=(32, 32, 4, 1),
-    step=(32, 32, 2, 1),
+    step=(32, 32, 16, 32, 2, 1),
     unit=32,
 )
 
@@ -153,9 +153,9 @@ def test_cases_cover_the_branches_of_the_kernels() -> None:
     for length, parts in [
         (LARGE.classes_per_episode, [narrow, tiles.scores[1], tiles.gradient[0]]),
         (LARGE.classes_per_episode * LARGE.images_per_class, [tiles.scores[0], tiles.gradient[2]]),
-        (LARGE.attributes, [tiles.first[1], tiles.squares[1], tiles.step[1]]),
+        (LARGE.attributes, [tiles.first[1], tiles.squares[1], tiles.step[3]]),
         # Sums in two spans have more than one tile per span.
-        (LARGE.hidden, [tiles.first[0], 2 * tiles.second[1], tiles.hidden[0], tiles.squares[0], *tiles.step[:2], tiles.unit]),
+        (LARGE.hidden, [tiles.first[0], 2 * tiles.second[1], tiles.hidden[0], tiles.squares[0], *tiles.step[1:3], tiles.unit]),
         (
             LARGE.features,
             [tiles.second[0], 2 * tiles.scores[2], tiles.gradient[1], 2 * tiles.hidden[1], tiles.step[0], tiles.unit],
