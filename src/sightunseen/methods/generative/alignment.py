@@ -10,7 +10,6 @@ from torch.nn import functional
 from sightunseen.core.class_table import Labels
 from sightunseen.core.errors import ModelError
 from sightunseen.core.randomness import derive_seed
-from sightunseen.methods.generative.autoencoders import semantic_loss
 from sightunseen.methods.generative.class_prior import class_means, clustered, shares_of
 from sightunseen.methods.generative.critics import critic_terms
 from sightunseen.methods.generative.final_classifiers import train_softmax
@@ -25,6 +24,29 @@ SEMANTIC_UNITS = 100  # hidden units of the critic of class vectors, as in the a
 SEMANTIC_PENALTY = 0.1  # weight of its gradient penalty
 
 
+def regression_loss(regressed: Tensor, vectors: Tensor) -> Tensor:
+    """Compute the weighted L1 distance of regressed class vectors from those of the classes, as in the authors' code.
+
+    Each absolute difference is multiplied by its square and divided by the L2 norm of all differences. This is far below the L1
+    distance of the paper, and the weights of the other losses of the regressor and the generator are meant for it.
+
+    Parameters
+    ----------
+    regressed : Tensor of shape (n, a)
+        Vectors of unit length that the regressor computes.
+    vectors : Tensor of shape (n, a)
+        Class vectors of any length.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The distance, averaged over images.
+    """
+    differences = (regressed - functional.normalize(vectors, dim=1)).abs()
+    lengths = torch.sqrt(differences.square().sum(dim=1) + 1e-12)  # the gradient stays finite where there is no difference
+    return ((differences**3).sum(dim=1) / lengths).mean()
+
+
 class RegressorTraining(VAEGANTraining):
     """Losses of :class:`BiVAEGAN` in ``fit``: those of the VAE-GAN, and of the regressor in the turn of the generator."""
 
@@ -33,7 +55,7 @@ class RegressorTraining(VAEGANTraining):
     def opponent_step(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute the loss of encoder and generator plus that of the regressor on real features."""
         regressed = self.model.regressor_(self.features[batch["rows"]])
-        return super().opponent_step(batch) + semantic_loss(regressed, self.vectors_of(batch))
+        return super().opponent_step(batch) + regression_loss(regressed, self.vectors_of(batch))
 
 
 class AlignedTraining(UnlabelledTraining):
@@ -111,7 +133,7 @@ class AlignedTraining(UnlabelledTraining):
     def generator_loss(self, fake: Tensor, vectors: Tensor) -> Tensor:
         """Compute the loss of the generator for fake features of unseen classes, which must be regressed to ``vectors``."""
         with frozen(self.model.regressor_):
-            regression = semantic_loss(self.model.regressor_(fake), vectors)
+            regression = regression_loss(self.model.regressor_(fake), vectors)
         return super().generator_loss(fake, vectors) + self.regression_weight * regression
 
     def regressor_loss(self, images: Tensor) -> Tensor:

@@ -37,8 +37,8 @@ class FVAEGAN(GenerativeClassifier, GradientAdaptableClassifier):
     number of steps of public code.
 
     :meth:`adapt` continues training with a second, unconditional critic D2 that tells unlabelled images from features that are
-    generated for unseen classes (Eq. 5). Its hyperparameters are ``unseen_weight``, ``n_steps``, ``learning_rate`` and
-    ``batch_size``.
+    generated for unseen classes (Eq. 5). The weight of the gradient penalty of D1 continues from its value at the end of
+    :meth:`fit`. Hyperparameters are ``unseen_weight``, ``n_steps``, ``learning_rate`` and ``batch_size``.
 
     Differs from the paper: the critic sees reconstructed features, and the weight of its gradient penalty follows the penalty,
     as in public code; the generator starts at the mean features; :meth:`adapt` starts from the inductive model and draws unseen
@@ -221,6 +221,7 @@ class FVAEGAN(GenerativeClassifier, GradientAdaptableClassifier):
             (latent + semantic_size, self.hidden, feature_size), rng, "leaky relu", self._last_activation
         )
         self.critic_ = Perceptron((feature_size + semantic_size, self.hidden, 1), rng, "leaky relu")
+        self.critic_.register_buffer("penalty_weight", torch.tensor(float(self.gradient_penalty)))
         networks = {"encoder": self.encoder_, "generator": self.generator_, "critic": self.critic_}
         return {name: initialised(network, rng) for name, network in networks.items()}
 

@@ -32,6 +32,7 @@ class VAEGANTraining(ConditionalWGAN):
     def __init__(self, model: "FVAEGAN", features: Tensor, targets: Tensor) -> None:
         super().__init__(model, features, targets)
         self.penalty = PenaltyWeight(model.gradient_penalty, features.device, model.adaptive_penalty)
+        self.penalty.weight = model.critic_.get_buffer("penalty_weight")  # saved with the critic, and continued by adapt
 
     @property
     def noise_size(self) -> int:

@@ -10,8 +10,7 @@ import torch
 from sightunseen.core.errors import SettingsError
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import load_model
-from sightunseen.methods.generative.alignment import AlignedTraining
-from sightunseen.methods.generative.autoencoders import semantic_loss
+from sightunseen.methods.generative.alignment import AlignedTraining, regression_loss
 from sightunseen.methods.generative.bivaegan import BiVAEGAN
 from sightunseen.methods.generative.vaegan import VAEGANTraining
 from sightunseen.training import TrainingInterrupted
@@ -64,8 +63,17 @@ def test_regression_of_generated_features_changes_the_generator_only() -> None:
     assert any(parameter.grad is not None for parameter in method.generator_.parameters())
     unit = vectors[0].numpy() / np.linalg.norm(vectors[0].numpy())
     outputs = [perceptron(method.regressor_, x) for x in fake.detach().numpy()]
-    expected = np.mean([np.abs(output / np.linalg.norm(output) - unit).sum() for output in outputs])
+    differences = [output / np.linalg.norm(output) - unit for output in outputs]
+    expected = np.mean([sum(abs(value) ** 3 for value in d) / np.sqrt(sum(value**2 for value in d)) for d in differences])
     assert loss.item() == pytest.approx(2 * expected, rel=1e-5)
+
+
+def test_regression_loss_has_a_finite_gradient_at_its_minimum() -> None:
+    vectors = torch.tensor([[0.6, 0.8]])
+    regressed = vectors.clone().requires_grad_()
+    regression_loss(regressed, 5 * vectors).backward()
+    assert regressed.grad is not None
+    torch.testing.assert_close(regressed.grad, torch.zeros(1, 2))
 
 
 def test_adversarial_loss_of_the_regressor_by_loops() -> None:
@@ -108,7 +116,7 @@ def test_regressor_is_trained_on_real_features_of_seen_classes() -> None:
     method = BiVAEGAN(**SIZES).fit(X, y, table)
     training = method._training(torch.from_numpy(method._features(X)), torch.arange(9) // 3)
     batch = {name: array[2] for name, array in training.draw(0, 3).items()}
-    regression = semantic_loss(method.regressor_(training.features[batch["rows"]]), training.vectors_of(batch))
+    regression = regression_loss(method.regressor_(training.features[batch["rows"]]), training.vectors_of(batch))
     expected = VAEGANTraining.opponent_step(training, batch) + regression
     torch.testing.assert_close(training.opponent_step(batch), expected)
 

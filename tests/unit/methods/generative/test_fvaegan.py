@@ -1,9 +1,12 @@
 """f-VAEGAN-D2: losses compared with explicit loops, turns of the networks, and adaptation to unlabelled images."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+from sightunseen.methods import load_model
 from sightunseen.methods.generative.fvaegan import FVAEGAN
 from sightunseen.methods.generative.unlabelled import UnlabelledTraining
 from sightunseen.methods.generative.vaegan import VAEGANTraining
@@ -42,15 +45,29 @@ def test_autoencoder_loss_by_loops(feature_scaling: str) -> None:
 
 
 def test_critic_loss_by_finite_differences() -> None:
-    method, training, drawn = small_training(gradient_penalty=4.0)
+    method, training, drawn = small_training(gradient_penalty=4.0, adaptive_penalty=False)
     points = drawn["features"], drawn["features"].flip(0), drawn["vectors"], torch.linspace(0.1, 0.9, 6).double()[:, None]
     real, fake, vectors, share = (array.numpy() for array in points)
     expected = critic_loss_by_differences(method.critic_, real, fake, share, 4.0, vectors)
     assert training.critic_loss(*points).item() == pytest.approx(expected, rel=1e-6)
 
 
+def test_adaptation_continues_with_the_weight_of_the_penalty(tmp_path: Path) -> None:
+    X, y, table = small_world()
+    method = FVAEGAN(**SIZES, gradient_penalty=4.0).fit(X, y, table)
+    fitted = method.critic_.penalty_weight.item()
+    assert fitted in (pytest.approx(4.0 * 1.1), pytest.approx(4.0 / 1.1))  # after one cycle of two steps of the critic
+    method.save(tmp_path / "model")
+    for model in (method, load_model(tmp_path / "model")):
+        run = model.adaptation_run(X[:5], X_seen=X, y_seen=y, n_steps=3, batch_size=4)
+        assert run.objective.seen.penalty.weight.item() == pytest.approx(fitted)
+        run.objective.seen.penalty.weight.fill_(9.0)
+    assert method.critic_.penalty_weight.item() == fitted  # the adapted model is a copy
+    assert method.fit(X, y, table).critic_.penalty_weight.item() == fitted  # fit starts anew
+
+
 def test_critic_loss_has_the_current_weight_of_the_penalty() -> None:
-    _, training, drawn = small_training(gradient_penalty=4.0)
+    _, training, drawn = small_training(gradient_penalty=4.0, adaptive_penalty=False)
     real, fake, share = drawn["features"], drawn["features"].flip(0), torch.full((6, 1), 0.5).double()
     at_four = training.critic_loss(real, fake, drawn["vectors"], share).item()
     penalty = training.penalty.total.item()
