@@ -24,6 +24,7 @@ from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE
 
 LEADERS = {INDUCTIVE: "Foresight", TRANSDUCTIVE: "Foresight-tran"}
 TITLE = "Leaderboard"
+PARTIAL = "Ranks in brackets are means over some of the data sets, those with a result; they compare with no other rank."
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,14 @@ class Entry:
     rows : dict of str to Row
         Results by data set; those without a result are left out.
     ranks : dict of str to float
-        Mean rank over all data sets by T1 and by H; empty if a data set has no result.
+        Mean rank over these data sets by T1 and by H.
+    complete : bool
+        Whether there is a result on every data set.
     """
 
     rows: dict[str, Row]
     ranks: dict[str, float]
+    complete: bool
 
     @property
     def first(self) -> Row:
@@ -119,18 +123,18 @@ def entries(rows: dict[str, dict[str, Row]]) -> list[Entry]:
     Returns
     -------
     list of Entry
-        Variants with results on all data sets, then the others by name.
+        Variants with results on all data sets, then the others.
     """
     found = []
     for variant in dict.fromkeys(name for of_data in rows.values() for name in of_data):
         own = {data: of_data[variant] for data, of_data in rows.items() if variant in of_data}
-        complete = len(own) == len(rows)
-        found.append(Entry(own, {metric: _mean_rank(own, rows, metric) for metric in COMPARED if complete}))
-    return sorted(found, key=lambda entry: (entry.ranks.get("H", float("inf")), entry.first.variant))
+        ranks = {metric: _mean_rank(own, rows, metric) for metric in COMPARED}
+        found.append(Entry(own, ranks, complete=len(own) == len(rows)))
+    return sorted(found, key=lambda entry: (not entry.complete, entry.ranks["H"], entry.first.variant))
 
 
 def _mean_rank(own: dict[str, Row], rows: dict[str, dict[str, Row]], metric: str) -> float:
-    """Mean over data sets of the rank of a variant, which has a result on each."""
+    """Mean rank of a variant over the data sets on which it has a result."""
     ranks = (rank_of(row, list(rows[data].values()), metric) for data, row in own.items())
     return statistics.fmean(rank for rank in ranks if rank is not None)
 
@@ -145,12 +149,13 @@ def _overview(setting: str, rows: dict[str, dict[str, Row]]) -> Table:
     lines = []
     for entry in found:
         line = [entry.first.name, _year(entry.first), *(cell(entry.first) for _, cell in variant)]
-        line += [f"{entry.ranks[metric]:.1f}" if metric in entry.ranks else "-" for metric in COMPARED]
+        line += [f"{entry.ranks[metric]:.1f}" if entry.complete else f"({entry.ranks[metric]:.1f})" for metric in COMPARED]
         line += [_result(entry.rows.get(data), metric) for data in rows for metric in COMPARED]
         line += [f"{statistics.fmean(row.seconds for row in entry.rows.values()):.0f}"]
         lines.append([*line, *(cell(replace(entry.first, cost=entry.cost)) for _, cell in cost)])
     notes = [
         "Percent, mean ± standard deviation over seeds; rank: mean over data sets, 1 is best; s: mean seconds of a job.",
+        *([] if all(entry.complete for entry in found) else [PARTIAL]),
         definitions(ACCURACIES),
         *variant_notes(every),
     ]

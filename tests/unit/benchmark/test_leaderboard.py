@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sightunseen.benchmark.formats import as_json, as_latex
-from sightunseen.benchmark.leaderboard import lead_table, leaderboard_tables, overviews
+from sightunseen.benchmark.leaderboard import PARTIAL, lead_table, leaderboard_tables, overviews
 from sightunseen.benchmark.outcome import DONE, FAILED, Outcome
 from sightunseen.benchmark.result_tables import Table, tables
 from sightunseen.benchmark.rows import short_of_training
@@ -62,12 +62,25 @@ def test_ranks_are_means_over_data_sets() -> None:
     (table,) = overviews(found)
     assert table.title == "Leaderboard, inductive"
     eszsl, ale, sae = row(table, method="ESZSL"), row(table, method="ALE"), row(table, method="SAE")
-    assert (eszsl["rank H"], ale["rank H"], sae["rank H"]) == ("2.0", "2.0", "-")  # 2 and 2; 3 and 1; none on AWA1
+    assert (eszsl["rank H"], ale["rank H"], sae["rank H"]) == ("2.0", "2.0", "(1.0)")  # 2 and 2; 3 and 1; 1, none on AWA1
     assert (eszsl["rank T1"], ale["rank T1"]) == ("2.0", "2.0")  # 3 and 1; 2 and 2
     assert eszsl["CUB: T1"] == "51.0 ± 1.0"
     assert sae["AWA1: T1"] == "-"
     assert (eszsl["year"], eszsl["s"]) == ("2015", "4")
-    assert [one["method"] for one in rows(table)][-1] == "SAE"
+    assert [one["method"] for one in rows(table)][-1] == "SAE"  # complete rows come first
+    assert PARTIAL in table.notes
+
+
+def test_incomplete_rows_are_sorted_by_the_ranks_that_they_have() -> None:
+    found = [
+        outcome("ESZSL", 50.0, 40.0),
+        outcome("ESZSL", 30.0, 20.0, data="AWA1"),
+        outcome("ALE", 45.0, 35.0),
+        outcome("SAE", 60.0, 60.0),
+    ]
+    (table,) = overviews(found)
+    assert [one["method"] for one in rows(table)] == ["ESZSL", "SAE", "ALE"]
+    assert [one["rank H"] for one in rows(table)] == ["1.5", "(1.0)", "(3.0)"]
 
 
 def test_oracle_draws_and_older_versions_are_left_out() -> None:
