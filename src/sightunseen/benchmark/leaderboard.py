@@ -24,7 +24,7 @@ from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE
 
 LEADERS = {INDUCTIVE: "Foresight", TRANSDUCTIVE: "Foresight-tran"}
 TITLE = "Leaderboard"
-PARTIAL = "Ranks in brackets are means over some of the data sets, those with a result; they compare with no other rank."
+PARTIAL = "* mean rank over some of the data sets, those with a result; it does not compare with other ranks."
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _overview(setting: str, rows: dict[str, dict[str, Row]]) -> Table:
     lines = []
     for entry in found:
         line = [entry.first.name, _year(entry.first), *(cell(entry.first) for _, cell in variant)]
-        line += [f"{entry.ranks[metric]:.1f}" if entry.complete else f"({entry.ranks[metric]:.1f})" for metric in COMPARED]
+        line += [f"{entry.ranks[metric]:.1f}{'' if entry.complete else '*'}" for metric in COMPARED]
         line += [_result(entry.rows.get(data), metric) for data in rows for metric in COMPARED]
         line += [f"{statistics.fmean(row.seconds for row in entry.rows.values()):.0f}"]
         lines.append([*line, *(cell(replace(entry.first, cost=entry.cost)) for _, cell in cost)])

@@ -117,7 +117,7 @@
     const found = text.trim().match(/^[-+−]?\d[\d,]*\.?\d*(e[-+]?\d+)?/i);
     return found ? Number(found[0].replaceAll(",", "").replace("−", "-")) : NaN;
   };
-  const numeric = /^[-+−]?[\d,.]+(e[-+]?\d+)?( ?(±.*|%|s|[†‡]|×))*$|^[-–]?$/i;
+  const numeric = /^[-+−]?[\d,.]+(e[-+]?\d+)?( ?(±.*|%|s|[†‡*]|×))*$|^[-–]?$/i;
   for (const table of document.querySelectorAll("table")) {
     const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0], first = [...body.rows];
     heads.forEach((head, k) => {
