@@ -79,7 +79,8 @@ def test_the_leaderboard_is_built_from_stored_results(leaderboard: ModuleType) -
     assert [table["title"] for table in shown] == [table["title"] for table in tables]
     (overview,) = leaderboard.chosen(tables, "inductive")
     ranks = [row[overview["columns"].index("rank H")] for row in overview["rows"]]
-    assert [float(rank) for rank in ranks if rank != "-"] == sorted(float(rank) for rank in ranks if rank != "-")
+    in_order = [(rank.endswith("*"), float(rank.removesuffix("*"))) for rank in ranks]  # * lacks some data sets
+    assert in_order == sorted(in_order)
     listed = {row[0] for row in overview["rows"]}
     assert listed == {name for name, card in CARDS.items() if card.setting == INDUCTIVE and not card.ablation}
     details = [table for table in leaderboard.chosen(tables, "details") if table["title"].endswith(", inductive")]
