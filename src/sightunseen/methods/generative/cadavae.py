@@ -56,8 +56,9 @@ class CADAVAE(GenerativeClassifier):
     One variational autoencoder encodes features, another one class vectors. Besides reconstruction and KL divergence, the loss
     has two terms: the other decoder must be able to decode each latent vector (cross-alignment), and the two Gaussians of an
     image and its class must be close in Wasserstein distance (distribution alignment). Softmax classifiers then see latent
-    vectors: of class vectors for unseen classes, of images for seen ones. The preset ``full`` has the authors' sizes and
-    number of steps; the weights of the terms grow during training as theirs do.
+    vectors: of class vectors for unseen classes, of images for seen ones. A selection compares features in the range 0 to 1, as
+    in the authors' code, and of unit length. The preset ``full`` has the authors' sizes, number of steps and scaling; the
+    weights of the terms grow during training as theirs do.
 
     Differs from the paper: one random number per latent vector, as in the authors' code (``shared_noise``); Adam without its
     variant AMSGrad; scaled features of test images are clipped to the range of the training images; the defaults are narrower
@@ -140,7 +141,7 @@ class CADAVAE(GenerativeClassifier):
     (18,)
     """
 
-    search_space = {"kl_weight": (0.05, 0.25)}
+    search_space = {"feature_scaling": ("range", "unit")}
     presets = {
         FULL: Preset(
             {
@@ -151,7 +152,8 @@ class CADAVAE(GenerativeClassifier):
                 "n_real": None,
                 "n_steps": 14_000,
                 "learning_rate": 1.5e-4,
-            }
+            },
+            search={"kl_weight": (0.05, 0.25)},
         )
     }
 

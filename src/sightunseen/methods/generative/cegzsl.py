@@ -59,8 +59,9 @@ class CEGZSL(GenerativeClassifier):
     be similar after a projection H of their embeddings (instance level), and a comparator F should prefer the vector of an
     image's class to those of the other seen classes (class level). The generator minimises both losses of its images besides
     the adversarial loss. Softmax classifiers are then trained on embeddings E(x): among unseen classes on synthesised features
-    (ZSL), and among all classes on these and on real features of seen classes (GZSL). The preset ``full`` has the authors'
-    sizes, weights and number of steps.
+    (ZSL), and among all classes on these and on real features of seen classes (GZSL). A selection compares features in the
+    range 0 to 1, as in the authors' code, and of unit length. The preset ``full`` has the authors' sizes, weights, number of
+    steps and scaling.
 
     Differs from the paper: an image is contrasted with all images of a batch, with every other one of its class as a positive,
     as in the authors' code; the generator starts at the mean features; smaller networks and batches, noise of 312 values, a
@@ -151,7 +152,7 @@ class CEGZSL(GenerativeClassifier):
     (18,)
     """
 
-    search_space = {"class_level_weight": (0.1, 1.0)}
+    search_space = {"feature_scaling": ("range", "unit")}
     presets = {
         FULL: Preset(
             {

@@ -59,8 +59,9 @@ class FCLSWGAN(GenerativeClassifier):
         min_G max_D E[D(x, s)] - E[D(G(z, s), s)] - lambda E[(||D'|| - 1)^2] + beta L_CLS
 
     Softmax classifiers are then trained among unseen classes on synthesised features (ZSL), and among all classes on these and
-    on real features of seen classes (GZSL). Features are scaled to the range 0 to 1, as in the authors' code. The preset
-    ``full`` has the authors' sizes and number of steps.
+    on real features of seen classes (GZSL). Features are scaled to the range 0 to 1, as in the authors' code, or to unit
+    length, which suits features of very different spread, such as principal components; a selection compares both. The preset
+    ``full`` has the authors' sizes, number of steps and scaling.
 
     Differs from the paper: the generator starts at the mean features; the defaults are narrower networks, noise of 312 values
     whatever the length of the class vectors, a higher learning rate and beta, far shorter training and at most 100 real images
@@ -138,7 +139,7 @@ class FCLSWGAN(GenerativeClassifier):
     """
 
     version = 2
-    search_space = {"classification_weight": (0.01, 0.1)}
+    search_space = {"classification_weight": (0.01, 0.1), "feature_scaling": ("range", "unit")}
     presets = {
         FULL: Preset(
             {

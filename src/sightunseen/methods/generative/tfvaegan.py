@@ -154,7 +154,7 @@ class TFVAEGAN(FVAEGAN):
     (18,)
     """
 
-    search_space = {"adversarial_weight": (1.0, 10.0)}
+    search_space = FVAEGAN.search_space
     presets = {
         FULL: Preset(
             {**FVAEGAN.presets[FULL].settings, "n_steps": 198_000},  # 300 epochs of CUB, every other cycle with feedback
