@@ -28,13 +28,13 @@ class AdversarialTraining(ConditionalWGAN):
         Features of the training images.
     targets : Tensor of shape (n,)
         Indices of their classes among the seen classes.
-    softmax : tuple of Tensor
-        Weights and biases of the classifier in Eq. 4, trained on the seen classes beforehand.
+    softmax : tuple of Tensor or None
+        Weights and biases of the classifier in Eq. 4, trained on the seen classes beforehand; None: without this loss.
     """
 
     model: "FCLSWGAN"
 
-    def __init__(self, model: "FCLSWGAN", features: Tensor, targets: Tensor, softmax: Softmax) -> None:
+    def __init__(self, model: "FCLSWGAN", features: Tensor, targets: Tensor, softmax: Softmax | None) -> None:
         super().__init__(model, features, targets)
         self.softmax = softmax
 
@@ -46,9 +46,11 @@ class AdversarialTraining(ConditionalWGAN):
 
     def generator_loss(self, fake: Tensor, vectors: Tensor, targets: Tensor) -> Tensor:
         """Compute the generator's part of Eq. 3 plus the classification loss of Eq. 4."""
+        realness = self.realness(fake, vectors)
+        if self.softmax is None:
+            return -realness
         weight, bias = self.softmax
-        classified = cross_entropy(fake @ weight.T + bias, targets)
-        return self.model.classification_weight * classified - self.realness(fake, vectors)
+        return self.model.classification_weight * cross_entropy(fake @ weight.T + bias, targets) - realness
 
 
 class FCLSWGAN(GenerativeClassifier):
@@ -220,8 +222,10 @@ class FCLSWGAN(GenerativeClassifier):
         X = X.contiguous()  # fixes the order of summation, to which adversarial training is sensitive
         self._keep_images(X, targets)
         start_at_mean(self.generator_, X)
-        n_seen, seed = len(self.seen_classes_), derive_seed(self.seed, "seen classes")
-        softmax = train_softmax(X, targets, n_seen, seed, self.classifier_steps)
+        softmax = None
+        if self.classification_weight:
+            n_seen, seed = len(self.seen_classes_), derive_seed(self.seed, "seen classes")
+            softmax = train_softmax(X, targets, n_seen, seed, self.classifier_steps)
         return AdversarialTraining(self, X, targets, softmax)
 
     def _synthesise(self, labels: Labels) -> Tensor:

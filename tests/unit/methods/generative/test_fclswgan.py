@@ -90,6 +90,15 @@ def test_generator_loss_is_realness_plus_eq_4() -> None:
     assert found.item() == pytest.approx(np.mean(expected), rel=1e-9)
 
 
+def test_generator_loss_without_eq_4_is_realness() -> None:
+    method, training, drawn = small_training(classification_weight=0.0)
+    training.softmax = method._objective(training.features, training.targets).softmax
+    assert training.softmax is None  # no classifier is trained for it
+    fake, vectors = drawn["fake"], drawn["vectors"]
+    found = training.generator_loss(torch.from_numpy(fake), torch.from_numpy(vectors), torch.zeros(6, dtype=torch.long))
+    assert found.item() == pytest.approx(-np.mean([critic_by_hand(method, fake[k], vectors[k]) for k in range(6)]), rel=1e-9)
+
+
 def test_critic_and_generator_are_updated_in_turn() -> None:
     method, training, _ = small_training()
     updated = []
