@@ -26,8 +26,8 @@ BUDGET_NOTE = (
     "-: the method has one budget."
 )
 SCALING_NOTE = (
-    "scaling: own, the default of the method or the best of its own short list on validation classes; searched, the best of a "
-    "longer list. Foresight always searches its own list; methods without this choice are compared with their own scaling."
+    "scaling: own, the default of the method; searched, chosen on validation classes. Foresight always searches its own list; "
+    "methods without this choice are compared with their own scaling."
 )
 Formatter = Callable[[Row], str]  # returns the text of a row's cell
 

@@ -150,9 +150,9 @@ def with_preset(entry: MethodEntry, preset: Preset, selection: str = "validation
 
 
 def _scaling_is_free(method: "type[ZeroShotClassifier]", entry: MethodEntry, search: "Grid | None") -> bool:
-    """Whether a method has feature scalings to choose besides its own, and the plan gives none."""
-    from sightunseen.selection.choice import search_space, with_scaling
+    """Whether a method has a feature scaling to choose that neither the plan nor the search space gives."""
+    from sightunseen.selection.choice import with_scaling
 
-    given = {**card_of(entry.name).settings, **entry.settings, **(search or {})}
-    grid = search_space(method.search_space, {})
-    return "feature_scaling" not in given and with_scaling(method, grid) != grid
+    grid = method.search_space if search is None else search
+    given = {**card_of(entry.name).settings, **entry.settings, **grid}
+    return "feature_scaling" not in given and "feature_scaling" in with_scaling(method, grid)

@@ -28,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Foresight; CVC with --protocol paper or a preset that Foresight lacks, such as full)"
     )
     parser.add_argument("--method", metavar="NAME", help=what)
-    what = "also choose the feature scaling on validation classes: the method's own, unit, standard, root or whitened"
+    what = (
+        "also choose the feature scaling on validation classes: unit, standard, root or whitened, in addition to the method's "
+        "default"
+    )
     parser.add_argument("--search-scaling", action="store_true", help=what)
     parser.add_argument("--seed", type=int, default=0, help="random seed of selection and training (default: 0)")
     what = "number of models with consecutive seeds; prints mean ± std, saves the first model (default: 1)"

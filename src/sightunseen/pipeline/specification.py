@@ -163,8 +163,7 @@ class TrainingSpecification(Selecting):
         if not self.chooses:
             return {}
         grid = search_space(self.method.search_space, self.parameters, self.search)
-        given = {*self.parameters, *(self.search or {})}
-        return with_scaling(self.method, grid) if self.search_scaling and "feature_scaling" not in given else grid
+        return with_scaling(self.method, grid) if self.search_scaling and "feature_scaling" not in self.parameters else grid
 
     def estimators(self) -> list[ZeroShotClassifier]:
         """Make an unfitted estimator for every seed.

@@ -160,7 +160,7 @@ def search_space(default: Grid, fixed: Mapping[str, Any], asked: Grid | None = N
 
 
 def with_scaling(method: type[ZeroShotClassifier], grid: Grid) -> dict[str, list[Any]]:
-    """Add feature scalings to a search space: those of the search space or the default of the method, then ``SEARCHED``.
+    """Add the feature scaling to a search space: the default of the method, then those of ``SEARCHED``.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def with_scaling(method: type[ZeroShotClassifier], grid: Grid) -> dict[str, list
     Returns
     -------
     dict of str to list
-        The search space; as it is if the method does not take all of these scalings.
+        The search space; as it is if it has the feature scaling already, or if the method has no such hyperparameter.
 
     Examples
     --------
@@ -183,9 +183,9 @@ def with_scaling(method: type[ZeroShotClassifier], grid: Grid) -> dict[str, list
     ['root', 'centred', 'root+centred']
     """
     found = {name: list(values) for name, values in grid.items()}
-    if "feature_scaling" in method._get_param_names() and set(SEARCHED) <= set(method.feature_scalings):
-        own = found.get("feature_scaling", [method().feature_scaling])
-        found["feature_scaling"] = list(dict.fromkeys([*own, *SEARCHED]))
+    if "feature_scaling" in method._get_param_names() and "feature_scaling" not in found:
+        kinds = (method().feature_scaling, *SEARCHED)
+        found["feature_scaling"] = [kind for kind in dict.fromkeys(kinds) if kind in method.feature_scalings]
     return found
 
 

@@ -94,9 +94,9 @@ def test_preset_without_selection_searches_nothing() -> None:
 
 
 def test_methods_that_can_choose_their_scaling_run_with_their_own_and_with_a_searched_one() -> None:
-    found = plan({"name": "ESZSL"}, {"name": "Foresight"}, {"name": "CE-GZSL"}, feature_scaling=["own", "searched"]).jobs()
-    assert names(found) == ["ESZSL", "ESZSL (searched scaling)", "Foresight", "CE-GZSL", "CE-GZSL (searched scaling)"]
-    own, searched = (specifications_of(job)[0].grid for job in found[:2])
+    found = plan({"name": "ESZSL"}, {"name": "Foresight"}, feature_scaling=["own", "searched"]).jobs()
+    assert names(found) == ["ESZSL", "ESZSL (searched scaling)", "Foresight"]
+    own, searched, _ = (specifications_of(job)[0].grid for job in found)
     assert "feature_scaling" not in own
     assert {"unit", "standard", "root"} < {*searched["feature_scaling"]}
     assert {name: values for name, values in searched.items() if name != "feature_scaling"} == own

@@ -6,7 +6,7 @@ import pytest
 
 from sightunseen.core.errors import SettingsError
 from sightunseen.data.synthetic_features import World, make_world
-from sightunseen.methods import CEGZSL, CLIP, ESZSL, METHODS, Foresight
+from sightunseen.methods import CLIP, ESZSL, METHODS, Foresight
 from sightunseen.methods.base.feature_scaling import SEARCHED
 from sightunseen.pipeline.run import train
 from sightunseen.pipeline.specification import TrainingSpecification
@@ -25,13 +25,9 @@ def test_own_scaling_comes_first_then_all_others(name: str) -> None:
         method(feature_scaling=kind).check_settings()
 
 
-def test_scalings_of_the_search_space_come_first() -> None:
-    found = with_scaling(CEGZSL, CEGZSL.search_space)["feature_scaling"]
-    assert found == ["range", "unit", *(kind for kind in SEARCHED if kind != "unit")]
-
-
-def test_foresight_keeps_its_own_list() -> None:
+def test_grid_that_has_the_scaling_stays_as_it_is() -> None:
     assert with_scaling(Foresight, Foresight.search_space) == search_space(Foresight.search_space, {})
+    assert with_scaling(ESZSL, {"feature_scaling": ["unit"]}) == {"feature_scaling": ["unit"]}
 
 
 def test_method_without_scaling_stays_as_it_is() -> None:
@@ -44,8 +40,6 @@ def test_specification_searches_the_scaling_if_asked() -> None:
     assert "feature_scaling" not in TrainingSpecification(method=ESZSL).grid
     fixed: dict[str, Any] = {"feature_scaling": "unit"}
     assert "feature_scaling" not in TrainingSpecification(method=ESZSL, parameters=fixed, search_scaling=True).grid
-    asked = {"feature_scaling": ["unit", "root"]}
-    assert TrainingSpecification(method=ESZSL, search=asked, search_scaling=True).grid == asked
 
 
 def test_scaling_cannot_be_searched_without_a_selection() -> None:

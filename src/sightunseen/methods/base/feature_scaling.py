@@ -23,6 +23,7 @@ ELEMENTWISE = ("none", "unit", "standard", "range", "centred", "root")
 ONE_VIEW = (*ELEMENTWISE, *WHITENED)
 TWO_VIEWS = "root+centred"
 SCALINGS = (*ONE_VIEW, TWO_VIEWS)
+AUTO = "auto"  # chosen by the sign of the training features
 CENTRED = ("centred", "root", *WHITENED, TWO_VIEWS)
 SEARCHED = ("unit", "standard", "root", *WHITENED)  # by a selection that is asked to choose the scaling of any method
 
@@ -72,7 +73,8 @@ class FeatureScaling:
         Parameters
         ----------
         kind : str
-            One of ``SCALINGS``.
+            One of ``SCALINGS``, or ``"auto"``: ``"range"`` if no feature is negative, as in activations,
+            otherwise ``"unit"``.
         X : ndarray of shape (n, d)
             Training features.
         y : ndarray of shape (n,), default=None
@@ -90,6 +92,8 @@ class FeatureScaling:
         SettingsError
             If whitening has no labels, or too many features.
         """
+        if kind == AUTO:
+            kind = "range" if X.min() >= 0 else "unit"
         if kind == "standard":
             return cls.standardised(X.mean(axis=0, dtype=np.float64).astype(np.float32), X.std(axis=0, dtype=np.float64))
         if kind == "range":
@@ -172,6 +176,11 @@ class FeatureScaling:
         if kind in WHITENED:
             whitening = SymmetricWhitening(arrays["scaling.directions"], float(arrays["scaling.scale"]))
         return cls(kind, used.get("scaling.shift"), used.get("scaling.factor"), whitening)
+
+
+def stored_kind(kind: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return the kind of a saved scaling: for ``"auto"`` the one that was chosen, of which only ``"range"`` has arrays."""
+    return kind if kind != AUTO else "range" if "scaling.factor" in arrays else "unit"
 
 
 def scaling_arrays(kind: str) -> dict[str, Expected]:

@@ -16,7 +16,7 @@ from sightunseen.core.limits import CLASSES, FEATURES, LABEL_LENGTH, LARGEST, MO
 from sightunseen.core.model_files import ModelFiles
 from sightunseen.core.plugins import import_path
 from sightunseen.core.records import RunRecord
-from sightunseen.methods.base.feature_scaling import FeatureScaling, scaling_arrays
+from sightunseen.methods.base.feature_scaling import FeatureScaling, scaling_arrays, stored_kind
 from sightunseen.semantics.class_vectors import AttributeScaling
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def take_files(model: "ZeroShotClassifier", files: ModelFiles) -> None:
         if len(content.feature_names) != content.n_features:
             raise ModelError(f"there are {len(content.feature_names)} feature names; expected {content.n_features}")
         model.feature_names_in_ = np.array(content.feature_names, dtype=object)
-    kind = getattr(model, "feature_scaling", "none")
+    kind = stored_kind(getattr(model, "feature_scaling", "none"), files.arrays)
     model.scaling_ = FeatureScaling(kind)  # its number of views is one of the sizes
     expected = {**scaling_arrays(kind), **model._expected_arrays(files.arrays)}
     check_arrays(files.arrays, expected, _sizes(model))

@@ -16,6 +16,7 @@ from sightunseen.core.checks import check_choice, check_positive, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import CLASSIFIER_STEPS, SIZE, SYNTHESISED
 from sightunseen.core.randomness import derive_seed
+from sightunseen.methods.base.feature_scaling import AUTO, ONE_VIEW
 from sightunseen.methods.base.gradient_trained import GradientTrainedClassifier
 from sightunseen.methods.generative.final_classifiers import (
     FINAL_CLASSIFIERS,
@@ -44,6 +45,7 @@ class GenerativeClassifier(GradientTrainedClassifier):
     ``classifier_steps``, ``final_classifier`` and ``logit_adjustment``.
     """
 
+    feature_scalings = (AUTO, *ONE_VIEW)
     scores_jointly = True  # another classifier is trained among unseen classes alone
 
     n_synthesised: int

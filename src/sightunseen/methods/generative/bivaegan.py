@@ -120,7 +120,6 @@ class BiVAEGAN(FVAEGAN):
     True
     """
 
-    search_space = {}  # the adversarial_weight that is best before adapt is not the best after it
     adaptation_space = {}
     presets = {
         FULL: Preset(

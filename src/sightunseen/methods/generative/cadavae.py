@@ -38,9 +38,10 @@ class AlignedAutoencoding(NumberedObjective):
         model = self.model
         seen: tuple[Tensor, Tensor] = model.feature_encoder_(features)
         described: tuple[Tensor, Tensor] = model.vector_encoder_(vectors)
-        latents = reparametrised(*seen, noise[0]), reparametrised(*described, noise[1])
-        own = _error(model.feature_decoder_(latents[0]), features) + _error(model.vector_decoder_(latents[1]), vectors)
-        crossed = _error(model.feature_decoder_(latents[1]), features) + _error(model.vector_decoder_(latents[0]), vectors)
+        latents = torch.cat([reparametrised(*seen, noise[0]), reparametrised(*described, noise[1])])  # (2n, z)
+        images, classes = model.feature_decoder_(latents).chunk(2), model.vector_decoder_(latents).chunk(2)
+        own = _error(images[0], features) + _error(classes[1], vectors)
+        crossed = _error(images[1], features) + _error(classes[0], vectors)
         divergence = kl_divergence(*seen) + kl_divergence(*described)
         return (
             own
@@ -56,9 +57,8 @@ class CADAVAE(GenerativeClassifier):
     One variational autoencoder encodes features, another one class vectors. Besides reconstruction and KL divergence, the loss
     has two terms: the other decoder must be able to decode each latent vector (cross-alignment), and the two Gaussians of an
     image and its class must be close in Wasserstein distance (distribution alignment). Softmax classifiers then see latent
-    vectors: of class vectors for unseen classes, of images for seen ones. A selection compares features in the range 0 to 1, as
-    in the authors' code, and of unit length. The preset ``full`` has the authors' sizes, number of steps and scaling; the
-    weights of the terms grow during training as theirs do.
+    vectors: of class vectors for unseen classes, of images for seen ones. The preset ``full`` has the authors' sizes and
+    number of steps; the weights of the terms grow during training as theirs do.
 
     Differs from the paper: one random number per latent vector, as in the authors' code (``shared_noise``); Adam without its
     variant AMSGrad; scaled features of test images are clipped to the range of the training images; the defaults are narrower
@@ -103,9 +103,10 @@ class CADAVAE(GenerativeClassifier):
         Learning rate of Adam.
     schedule : {"constant", "cosine", "halve every K"}, default="constant"
         Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="range"
+    feature_scaling : {"auto", "none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="auto"
         Scaling of the features, learned from the training images; see
-        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`. ``"auto"`` is ``"range"`` if no feature is negative,
+        otherwise ``"unit"``.
     semantic_norm : float, "sqrt" or None, default=1.0
         L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
         vectors unscaled.
@@ -141,7 +142,6 @@ class CADAVAE(GenerativeClassifier):
     (18,)
     """
 
-    search_space = {"feature_scaling": ("range", "unit")}
     presets = {
         FULL: Preset(
             {
@@ -178,7 +178,7 @@ class CADAVAE(GenerativeClassifier):
         batch_size: int = 50,
         learning_rate: float = 5e-4,
         schedule: str = "constant",
-        feature_scaling: str = "range",
+        feature_scaling: str = "auto",
         semantic_norm: float | str | None = 1.0,
         seen_penalty: float = 0.0,
         seed: int = 0,

@@ -59,9 +59,8 @@ class CEGZSL(GenerativeClassifier):
     be similar after a projection H of their embeddings (instance level), and a comparator F should prefer the vector of an
     image's class to those of the other seen classes (class level). The generator minimises both losses of its images besides
     the adversarial loss. Softmax classifiers are then trained on embeddings E(x): among unseen classes on synthesised features
-    (ZSL), and among all classes on these and on real features of seen classes (GZSL). A selection compares features in the
-    range 0 to 1, as in the authors' code, and of unit length. The preset ``full`` has the authors' sizes, weights, number of
-    steps and scaling.
+    (ZSL), and among all classes on these and on real features of seen classes (GZSL). The preset ``full`` has the authors'
+    sizes, weights and number of steps.
 
     Differs from the paper: an image is contrasted with all images of a batch, with every other one of its class as a positive,
     as in the authors' code; the generator starts at the mean features; smaller networks and batches, noise of 312 values, a
@@ -116,9 +115,10 @@ class CEGZSL(GenerativeClassifier):
         Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
     momentum : float, default=0.5
         Adam's beta 1; adversarial training needs a lower value than the usual 0.9.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="range"
+    feature_scaling : {"auto", "none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="auto"
         Scaling of the features, learned from the training images; see
-        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`. With ``"range"`` the generator ends in a ReLU.
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`. ``"auto"`` is ``"range"`` if no feature is negative,
+        otherwise ``"unit"``. With ``"range"`` the generator ends in a ReLU.
     semantic_norm : float, "sqrt" or None, default=5.0
         L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
         vectors unscaled.
@@ -152,7 +152,6 @@ class CEGZSL(GenerativeClassifier):
     (18,)
     """
 
-    search_space = {"feature_scaling": ("range", "unit")}
     presets = {
         FULL: Preset(
             {
@@ -169,8 +168,7 @@ class CEGZSL(GenerativeClassifier):
                 "batch_size": 512,
                 "learning_rate": 1e-4,
                 "semantic_norm": "sqrt",
-            },
-            search={},
+            }
         )
     }
 
@@ -197,7 +195,7 @@ class CEGZSL(GenerativeClassifier):
         learning_rate: float = 1e-3,
         schedule: str = "constant",
         momentum: float = 0.5,
-        feature_scaling: str = "range",
+        feature_scaling: str = "auto",
         semantic_norm: float | str | None = 5.0,
         seen_penalty: float = 0.0,
         seed: int = 0,

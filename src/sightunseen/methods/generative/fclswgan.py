@@ -61,9 +61,8 @@ class FCLSWGAN(GenerativeClassifier):
         min_G max_D E[D(x, s)] - E[D(G(z, s), s)] - lambda E[(||D'|| - 1)^2] + beta L_CLS
 
     Softmax classifiers are then trained among unseen classes on synthesised features (ZSL), and among all classes on these and
-    on real features of seen classes (GZSL). Features are scaled to the range 0 to 1, as in the authors' code, or to unit
-    length, which suits features of very different spread, such as principal components; a selection compares both. The preset
-    ``full`` has the authors' sizes, number of steps and scaling.
+    on real features of seen classes (GZSL). Features that are not negative are scaled to the range 0 to 1, as in the authors'
+    code. The preset ``full`` has the authors' sizes and number of steps.
 
     Differs from the paper: the generator starts at the mean features; the defaults are narrower networks, noise of 312 values
     whatever the length of the class vectors, a higher learning rate and beta, far shorter training and at most 100 real images
@@ -104,9 +103,10 @@ class FCLSWGAN(GenerativeClassifier):
         Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
     momentum : float, default=0.5
         Adam's beta 1; adversarial training needs a lower value than the usual 0.9.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="range"
+    feature_scaling : {"auto", "none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="auto"
         Scaling of the features, learned from the training images; see
-        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`. With ``"range"`` the generator ends in a ReLU.
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`. ``"auto"`` is ``"range"`` if no feature is negative,
+        otherwise ``"unit"``. With ``"range"`` the generator ends in a ReLU.
     semantic_norm : float, "sqrt" or None, default=5.0
         L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
         vectors unscaled.
@@ -141,7 +141,7 @@ class FCLSWGAN(GenerativeClassifier):
     """
 
     version = 2
-    search_space = {"classification_weight": (0.01, 0.1), "feature_scaling": ("range", "unit")}
+    search_space = {"classification_weight": (0.01, 0.1)}
     presets = {
         FULL: Preset(
             {
@@ -174,7 +174,7 @@ class FCLSWGAN(GenerativeClassifier):
         learning_rate: float = 4e-4,
         schedule: str = "constant",
         momentum: float = 0.5,
-        feature_scaling: str = "range",
+        feature_scaling: str = "auto",
         semantic_norm: float | str | None = 5.0,
         seen_penalty: float = 0.0,
         seed: int = 0,

@@ -118,9 +118,10 @@ class TFVAEGAN(FVAEGAN):
         Learning-rate schedule: ``"cosine"`` decays to zero at the last step, ``"halve every K"`` halves the rate every K steps.
     momentum : float, default=0.5
         Adam's beta 1; adversarial training needs a lower value than the usual 0.9.
-    feature_scaling : {"none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="range"
+    feature_scaling : {"auto", "none", "unit", "standard", "range", "centred", "root", "whitened-0.1", ...}, default="auto"
         Scaling of the features, learned from the training images; see
-        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`.
+        :class:`~sightunseen.methods.base.feature_scaling.FeatureScaling`. ``"auto"`` is ``"range"`` if no feature is negative,
+        otherwise ``"unit"``.
     semantic_norm : float, "sqrt" or None, default=5.0
         L2 norm to which class vectors are scaled; ``"sqrt"`` is the square root of the number of attributes, None leaves the
         vectors unscaled.
@@ -154,12 +155,10 @@ class TFVAEGAN(FVAEGAN):
     (18,)
     """
 
-    search_space = FVAEGAN.search_space
     presets = {
         FULL: Preset(
             {**FVAEGAN.presets[FULL].settings, "n_steps": 198_000},  # 300 epochs of CUB, every other cycle with feedback
             FVAEGAN.presets[FULL].adaptation,
-            FVAEGAN.presets[FULL].search,
         )
     }
 
@@ -184,7 +183,7 @@ class TFVAEGAN(FVAEGAN):
         learning_rate: float = 4e-4,
         schedule: str = "constant",
         momentum: float = 0.5,
-        feature_scaling: str = "range",
+        feature_scaling: str = "auto",
         semantic_norm: float | str | None = 5.0,
         seen_penalty: float = 0.0,
         seed: int = 0,

@@ -8,7 +8,7 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods import METHODS
-from sightunseen.methods.base.feature_scaling import SCALINGS, FeatureScaling
+from sightunseen.methods.base.feature_scaling import SCALINGS, FeatureScaling, stored_kind
 
 RNG = np.random.default_rng(0)
 TRAIN = (RNG.normal(3, 2, (50, 6)) * [1, 10, 0.1, 1, 0, 1]).astype(np.float32)  # the fifth feature is constant
@@ -25,6 +25,16 @@ def test_scaling_agrees_with_scikit_learn(kind: str, scaler: object) -> None:
     for X in (TRAIN, NEW):
         np.testing.assert_allclose(learned(X), expected.transform(X.astype(float)), rtol=1e-4, atol=1e-5)
     assert learned(NEW).dtype == np.float32
+
+
+@pytest.mark.parametrize(("lowest", "kind"), [(0.0, "range"), (-1e-3, "unit")])
+def test_auto_is_range_if_no_training_feature_is_negative(lowest: float, kind: str) -> None:
+    X = np.abs(TRAIN)
+    X[3, 2] = lowest
+    found, expected = FeatureScaling.learned("auto", X), FeatureScaling.learned(kind, X)
+    assert found.kind == kind
+    np.testing.assert_array_equal(found(NEW), expected(NEW))
+    assert stored_kind("auto", found.arrays()) == kind
 
 
 def roots(X: np.ndarray) -> np.ndarray:

@@ -1,11 +1,14 @@
 """CADA-VAE: its loss compared with an explicit loop, weights that grow, and a latent space that images and classes share."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from sightunseen.core.class_table import ClassTable
 from sightunseen.data.synthetic_features import World, make_world
+from sightunseen.methods import load_model
 from sightunseen.methods.generative.cadavae import CADAVAE, AlignedAutoencoding, grown, wasserstein
 
 
@@ -99,3 +102,15 @@ def test_unseen_classes_of_a_synthetic_world_are_recognised() -> None:
     model.fit(data.train.X, data.train.y, data.classes)
     found = model.predict(data.test_unseen.X, candidates="unseen")
     assert np.mean(found == data.test_unseen.y) > 0.5  # chance is 0.2
+
+
+@pytest.mark.parametrize(("shift", "kind"), [(0.0, "range"), (-0.5, "unit")])
+def test_saved_model_keeps_the_scaling_that_the_sign_of_the_features_chose(shift: float, kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X, y = (rng.random((9, 4)) + shift).astype(np.float32), np.repeat(["a", "b", "c"], 3)
+    table = ClassTable(["a", "b", "c", "d"], rng.random((4, 3)))
+    method = CADAVAE(device="cpu", n_steps=3, classifier_steps=3, n_latent=4).fit(X, y, table)
+    method.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert (method.scaling_.kind, loaded.scaling_.kind) == (kind, kind)
+    np.testing.assert_array_equal(loaded.decision_function(X), method.decision_function(X))
