@@ -23,7 +23,8 @@ ELEMENTWISE = ("none", "unit", "standard", "range", "centred", "root")
 ONE_VIEW = (*ELEMENTWISE, *WHITENED)
 TWO_VIEWS = "root+centred"
 SCALINGS = (*ONE_VIEW, TWO_VIEWS)
-AUTO = "auto"  # chosen by the sign of the training features
+AUTO = "auto"  # one of AUTOMATIC, chosen by the sign of the training features
+AUTOMATIC = ("range", "unit")
 CENTRED = ("centred", "root", *WHITENED, TWO_VIEWS)
 SEARCHED = ("unit", "standard", "root", *WHITENED)  # by a selection that is asked to choose the scaling of any method
 
@@ -176,11 +177,6 @@ class FeatureScaling:
         if kind in WHITENED:
             whitening = SymmetricWhitening(arrays["scaling.directions"], float(arrays["scaling.scale"]))
         return cls(kind, used.get("scaling.shift"), used.get("scaling.factor"), whitening)
-
-
-def stored_kind(kind: str, arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return the kind of a saved scaling: for ``"auto"`` the one that was chosen, of which only ``"range"`` has arrays."""
-    return kind if kind != AUTO else "range" if "scaling.factor" in arrays else "unit"
 
 
 def scaling_arrays(kind: str) -> dict[str, Expected]:

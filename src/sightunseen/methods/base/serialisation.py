@@ -16,7 +16,7 @@ from sightunseen.core.limits import CLASSES, FEATURES, LABEL_LENGTH, LARGEST, MO
 from sightunseen.core.model_files import ModelFiles
 from sightunseen.core.plugins import import_path
 from sightunseen.core.records import RunRecord
-from sightunseen.methods.base.feature_scaling import FeatureScaling, scaling_arrays, stored_kind
+from sightunseen.methods.base.feature_scaling import AUTO, AUTOMATIC, FeatureScaling, scaling_arrays
 from sightunseen.semantics.class_vectors import AttributeScaling
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ Labels = Annotated[list[Name] | list[bool] | list[Whole] | list[Real], MinLen(1)
 
 @dataclass(frozen=True)
 class Content:
-    """Schema of the content of ``model.json``; folders written by earlier releases lack the last four entries.
+    """Schema of the content of ``model.json``; folders written by earlier releases lack the last five entries.
 
     Parameters
     ----------
@@ -59,6 +59,8 @@ class Content:
         Names of the features.
     texts : list of str or None, default=None
         Descriptions of the classes, in the order of the labels, with an empty text for an unknown one.
+    scaling : str or None, default=None
+        Feature scaling that ``feature_scaling="auto"`` chose.
     """
 
     __pydantic_config__ = SCHEMA
@@ -73,6 +75,7 @@ class Content:
     adaptation: Settings | None = None
     feature_names: list[Name] | None = None
     texts: Annotated[list[str], MaxLen(CLASSES)] | None = None
+    scaling: Name | None = None
 
 
 def method_name(kind: type) -> str:
@@ -117,6 +120,7 @@ def as_files(model: "ZeroShotClassifier", record: RunRecord | None) -> ModelFile
         "adaptation": _plain_mapping(getattr(model, "adaptation_", None)),
         "feature_names": getattr(model, "feature_names_in_", np.array([])).tolist() or None,
         "texts": _stored_texts(model.table_),
+        "scaling": model.scaling_.kind if _scaling_setting(model) == AUTO else None,
     }
     scalings = {**model.scaling_.arrays(), **model.attribute_scaling_.arrays()}
     arrays = {**model._arrays(), **scalings, "class_vectors": model.table_.vectors}
@@ -160,7 +164,7 @@ def take_files(model: "ZeroShotClassifier", files: ModelFiles) -> None:
         if len(content.feature_names) != content.n_features:
             raise ModelError(f"there are {len(content.feature_names)} feature names; expected {content.n_features}")
         model.feature_names_in_ = np.array(content.feature_names, dtype=object)
-    kind = stored_kind(getattr(model, "feature_scaling", "none"), files.arrays)
+    kind = _fitted_scaling(model, content)
     model.scaling_ = FeatureScaling(kind)  # its number of views is one of the sizes
     expected = {**scaling_arrays(kind), **model._expected_arrays(files.arrays)}
     check_arrays(files.arrays, expected, _sizes(model))
@@ -184,6 +188,22 @@ def _check_settings(model: "ZeroShotClassifier", settings: Mapping[str, Any]) ->
     unknown = sorted(set(settings) - set(model.get_params()))
     if unknown:
         raise ModelError(f"{type(model).__name__} has no hyperparameter '{quoted(unknown[0])}'")
+
+
+def _scaling_setting(model: "ZeroShotClassifier") -> str:
+    """Value of the hyperparameter ``feature_scaling``; "none" for a method without it."""
+    return str(getattr(model, "feature_scaling", "none"))
+
+
+def _fitted_scaling(model: "ZeroShotClassifier", content: Content) -> str:
+    """Kind of the fitted feature scaling of a saved model."""
+    kind = _scaling_setting(model)
+    if kind != AUTO:
+        return kind
+    if content.scaling is None or content.scaling not in AUTOMATIC:
+        found = quoted(repr(content.scaling))
+        raise ModelError(f"scaling must be one of {AUTOMATIC} with feature_scaling='auto'; found {found}")
+    return content.scaling
 
 
 def _sizes(model: "ZeroShotClassifier") -> dict[str, int]:

@@ -147,6 +147,11 @@ def test_a_missing_entry_is_named(foresight: ModelFiles, entry: str) -> None:
     check_refused(replace(foresight, content=content), entry)
 
 
+@pytest.mark.parametrize("scaling", [None, "root", "auto", "", 1])
+def test_the_scaling_that_auto_chose_must_be_one_of_two(scaling: object, small_world: ZeroShotDataset) -> None:
+    check_refused(changed(as_files(fitted("FCLSWGAN", small_world), None), {"scaling": scaling}), "scaling")
+
+
 def test_unsorted_seen_classes_are_refused(foresight: ModelFiles) -> None:
     check_refused(changed(foresight, {"seen": foresight.content["seen"][::-1]}), "not sorted")
 
