@@ -1,6 +1,7 @@
 """Shared fixtures: the folder of the real data, a temporary cache and a small synthetic data set."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,12 @@ SHARED = Path(os.environ.get("SIGHTUNSEEN_SHARED", Path(__file__).parents[2] / "
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Use a temporary cache instead of the user's."""
     os.environ["SIGHTUNSEEN_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """Take Ctrl-C in tests that were started in the background: shells let such processes and their children ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
