@@ -1,7 +1,6 @@
 """Reference engine: one eager PyTorch step per batch. Runs on every device; the other engines are tested against it."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,20 +8,6 @@ from torch import Tensor, nn
 
 from sightunseen.training.objective import Draw, Objective
 from sightunseen.training.optimisation import Optimisation
-
-
-@contextmanager
-def denormals_flushed() -> Iterator[None]:
-    """Let the processor take denormal numbers as zero in this thread.
-
-    Adam's moments of weights without gradient decay to such numbers, with which a CPU computes many times slower.
-    """
-    before = float(torch.tensor(1e-40) * 1) == 0
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(before)
 
 
 class EagerEngine:
@@ -68,10 +53,9 @@ class EagerEngine:
         size = len(draws["rows"])
         rates = self.optimisation.learning_rates(first_step, size).tolist()
         total = torch.zeros((), dtype=torch.float64, device=self.device)
-        with denormals_flushed():
-            for k in range(size):
-                self.optimiser.param_groups[0]["lr"] = rates[k]
-                total += self.step({name: array[k] for name, array in draws.items()}, first_step + k).detach()
+        for k in range(size):
+            self.optimiser.param_groups[0]["lr"] = rates[k]
+            total += self.step({name: array[k] for name, array in draws.items()}, first_step + k).detach()
         return float(total)
 
     def launch(self, draws: Draw, first_step: int) -> None:

@@ -51,32 +51,6 @@ def test_eager_engine_agrees_with_plain_adam(round_size: int | None) -> None:
         torch.testing.assert_close(found.detach(), wanted, rtol=1e-9, atol=1e-12)
 
 
-class DenormalObjective(SmallObjective):
-    """Notes whether denormal numbers are zero in the steps."""
-
-    flushed = False
-
-    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
-        self.flushed = denormals_are_zero()
-        return super().loss(batch)
-
-
-def denormals_are_zero() -> bool:
-    return float(torch.tensor(1e-40) * 1) == 0
-
-
-@pytest.mark.parametrize("before", [False, True])
-def test_denormal_numbers_are_zero_in_training_alone(before: bool) -> None:
-    torch.set_flush_denormal(before)
-    try:
-        objective = DenormalObjective("cpu")
-        train(Run(objective, OPTIMISATION))
-        assert objective.flushed
-        assert denormals_are_zero() == before
-    finally:
-        torch.set_flush_denormal(False)
-
-
 def test_gradient_below_the_limit_is_unchanged() -> None:
     free, limited = SmallObjective("cpu"), SmallObjective("cpu")
     train(Run(free, replace(OPTIMISATION, clip_norm=None)))
