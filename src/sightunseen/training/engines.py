@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from typing import Protocol
 
 import torch
@@ -12,6 +11,7 @@ from sightunseen.training.cpu import EagerEngine
 from sightunseen.training.cuda import GraphEngine
 from sightunseen.training.objective import Draw, Objective
 from sightunseen.training.optimisation import Optimisation
+from sightunseen.training.triton_kernels import has_kernels
 
 BATCH = 32  # models trained at once on a GPU by the fused kernels
 STREAMS = 6  # models trained at once on a GPU by graphs of their own
@@ -169,7 +169,7 @@ def group_by_shape(objectives: Sequence[Objective]) -> list[list[int]]:
 
 
 def _fusible(objective: Objective) -> bool:
-    if objective.parameters[0].device.type != "cuda" or objective.fused_form() is None or find_spec("triton") is None:
+    if not has_kernels(objective.parameters[0]) or objective.fused_form() is None:
         return False
     return objective.draw(0, 1)["classes"].shape[1] <= MOST_CLASSES
 

@@ -1,19 +1,20 @@
 """Sampling of episodes (Algorithm 1, line 1): M classes and N images per class, for many steps at once, on any device.
 
-What is drawn for step t depends on the seed and on t alone and is the same on every device. Batches can therefore be drawn in
-pieces of any size, and training can resume at any step without storing the state of a random generator.
+What is drawn for step t depends on the seed and on t alone. It is the same on every device, normal numbers up to rounding.
+Batches can therefore be drawn in pieces of any size, and training can resume at any step without storing the state of a random
+generator.
 """
 
 import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
 from sightunseen.core.randomness import derive_seed, splitmix
+from sightunseen.training.triton_kernels import has_kernels
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,7 @@ def distinct_below(count: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _draw(seed: int, step: Tensor, shape: Sequence[int], normal: bool) -> Tensor:
-    if step.is_cuda and find_spec("triton") is not None:
+    if has_kernels(step):
         from sightunseen.training.random_kernels import drawn
 
         return drawn(seed, step, shape, normal)  # one launch instead of twenty

@@ -8,11 +8,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sightunseen.core import randomness
+
 TILE = 1024
-# Constants of SplitMix64, see ``core.randomness``, as unsigned integers.
-GAMMA = tl.constexpr(0x9E3779B97F4A7C15)
-FIRST_FACTOR = tl.constexpr(0xBF58476D1CE4E5B9)
-SECOND_FACTOR = tl.constexpr(0x94D049BB133111EB)
+# Constants of SplitMix64 as unsigned integers.
+GAMMA = tl.constexpr(randomness.GAMMA + (1 << 64))
+FIRST_FACTOR = tl.constexpr(randomness.FIRST_FACTOR + (1 << 64))
+SECOND_FACTOR = tl.constexpr(randomness.SECOND_FACTOR + (1 << 64))
 TWO_PI = tl.constexpr(6.283185307179586)
 
 

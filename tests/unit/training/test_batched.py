@@ -347,7 +347,7 @@ def test_fusible_requires_a_fused_form_a_gpu_and_few_classes(
     device: str, form: str | None, classes: int, fused_there: bool
 ) -> None:
     objective: Any = SimpleNamespace(
-        parameters=[SimpleNamespace(device=torch.device(device))],
+        parameters=[SimpleNamespace(is_cuda=device == "cuda")],
         fused_form=lambda: form,
         draw=lambda _first, n_steps: {"classes": torch.empty(n_steps, classes)},
     )

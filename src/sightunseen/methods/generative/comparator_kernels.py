@@ -89,7 +89,7 @@ class _PairScores(torch.autograd.Function):
         (n, hidden), c = images.shape, len(classes)
         i, j, k, warps = SCORE_TILES
         scores = images.new_empty(n, c)
-        grid = _up(n, i), _up(c, j)
+        grid = triton.cdiv(n, i), triton.cdiv(c, j)
         score_tile[grid](scores, images, classes, weights, n, c, hidden, i, j, k, num_warps=warps)
         return scores
 
@@ -111,15 +111,10 @@ def _slope_sums(own: Tensor, other: Tensor, gradient: Tensor) -> Tensor:
     """Compute the sums (n, h) over the other m rows of a gradient (n, m) times the slopes of the leaky ReLU."""
     (n, hidden), m = own.shape, len(other)
     i, k, unroll, warps = SLOPE_TILES
-    tiles = _up(n, i), _up(hidden, k)
-    span = _up(m, max(1, PROGRAMS // (tiles[0] * tiles[1])))
-    parts = own.new_empty(_up(m, span), n, hidden)
+    tiles = triton.cdiv(n, i), triton.cdiv(hidden, k)
+    span = triton.cdiv(m, max(1, PROGRAMS // (tiles[0] * tiles[1])))
+    parts = own.new_empty(triton.cdiv(m, span), n, hidden)
     slope_tile[(*tiles, len(parts))](
         parts, own, other, gradient, n, m, *gradient.stride(), span, hidden, i, k, unroll, num_warps=warps
     )
     return parts.sum(dim=0)
-
-
-def _up(number: int, step: int) -> int:
-    """Divide, rounded up."""
-    return -(-number // step)

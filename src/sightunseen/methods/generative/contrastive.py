@@ -1,13 +1,12 @@
 """Contrastive losses between images, and between images and classes (Han, Fu, Chen & Yang, CVPR 2021)."""
 
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from sightunseen.methods.cvc.losses import cross_entropy
 from sightunseen.methods.shared.networks import LEAK, Perceptron
+from sightunseen.training.triton_kernels import has_kernels
 
 
 def instance_loss(projections: Tensor, targets: Tensor, temperature: float) -> Tensor:
@@ -67,7 +66,7 @@ def comparator_scores(comparator: Perceptron, embeddings: Tensor, vectors: Tenso
     # The first layer is linear, so it need not see the n * c pairs: the parts of image and class are computed apart and added.
     of_images, of_classes = torch.split(first.weight, [embeddings.shape[1], vectors.shape[1]], dim=1)
     images, classes = embeddings @ of_images.T, functional.linear(vectors, of_classes, first.bias)  # (n, h), (c, h)
-    if _has_kernels(images):
+    if images.dtype == torch.float32 and has_kernels(images):
         from sightunseen.methods.generative.comparator_kernels import pair_scores
 
         return pair_scores(images, classes, second.weight[0]) + second.bias
@@ -98,7 +97,3 @@ def class_loss(comparator: Perceptron, embeddings: Tensor, targets: Tensor, vect
         The loss.
     """
     return cross_entropy(comparator_scores(comparator, embeddings, vectors) / temperature, targets)
-
-
-def _has_kernels(values: Tensor) -> bool:
-    return values.is_cuda and values.dtype == torch.float32 and find_spec("triton") is not None

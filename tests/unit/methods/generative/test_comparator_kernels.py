@@ -92,7 +92,7 @@ def test_comparator_scores_are_the_same_with_kernels(monkeypatch: pytest.MonkeyP
     embeddings, vectors, gradient = (torch.randn(shape, generator=rng).to(DEVICE) for shape in ((6, 4), (5, 3), (6, 5)))
     inputs, found = [embeddings.requires_grad_(), *network.parameters()], []
     for kernels in (False, True):
-        monkeypatch.setattr(contrastive, "_has_kernels", lambda values, kernels=kernels: kernels)
+        monkeypatch.setattr(contrastive, "has_kernels", lambda values, kernels=kernels: kernels)
         scores = contrastive.comparator_scores(network, embeddings, vectors)
         found.append([scores, *torch.autograd.grad(scores, inputs, gradient)])
     assert "PairScores" in str(scores.grad_fn.next_functions)
