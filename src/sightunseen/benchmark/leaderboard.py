@@ -1,5 +1,6 @@
 """Leaderboard: every method and budget on all data sets of a results folder, and how far Foresight is ahead of the others."""
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -24,7 +25,7 @@ from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE
 
 LEADERS = {INDUCTIVE: "Foresight", TRANSDUCTIVE: "Foresight-tran"}
 TITLE = "Leaderboard"
-PARTIAL = "* mean rank over some of the data sets, those with a result; it does not compare with other ranks."
+PARTIAL = "Ranks marked * are means over the data sets with a result only, and do not compare with the others."
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Entry:
     rows : dict of str to Row
         Results by data set; those without a result are left out.
     ranks : dict of str to float
-        Mean rank over these data sets by T1 and by H.
+        Mean rank over these data sets by T1 and by H; infinite without a result by that metric.
     complete : bool
         Whether there is a result on every data set.
     """
@@ -135,8 +136,15 @@ def entries(rows: dict[str, dict[str, Row]]) -> list[Entry]:
 
 def _mean_rank(own: dict[str, Row], rows: dict[str, dict[str, Row]], metric: str) -> float:
     """Mean rank of a variant over the data sets on which it has a result."""
-    ranks = (rank_of(row, list(rows[data].values()), metric) for data, row in own.items())
-    return statistics.fmean(rank for rank in ranks if rank is not None)
+    ranks = [rank_of(row, list(rows[data].values()), metric) for data, row in own.items()]
+    known = [rank for rank in ranks if rank is not None]
+    return statistics.fmean(known) if known else math.inf
+
+
+def _rank(entry: Entry, metric: str) -> str:
+    """Mean rank; of an incomplete row with a mark."""
+    rank = entry.ranks[metric]
+    return f"{rank:.1f}{'' if entry.complete else '*'}" if math.isfinite(rank) else "-"
 
 
 def _overview(setting: str, rows: dict[str, dict[str, Row]]) -> Table:
@@ -149,7 +157,7 @@ def _overview(setting: str, rows: dict[str, dict[str, Row]]) -> Table:
     lines = []
     for entry in found:
         line = [entry.first.name, _year(entry.first), *(cell(entry.first) for _, cell in variant)]
-        line += [f"{entry.ranks[metric]:.1f}{'' if entry.complete else '*'}" for metric in COMPARED]
+        line += [_rank(entry, metric) for metric in COMPARED]
         line += [_result(entry.rows.get(data), metric) for data in rows for metric in COMPARED]
         line += [f"{statistics.fmean(row.seconds for row in entry.rows.values()):.0f}"]
         lines.append([*line, *(cell(replace(entry.first, cost=entry.cost)) for _, cell in cost)])

@@ -83,6 +83,14 @@ def test_incomplete_rows_are_sorted_by_the_ranks_that_they_have() -> None:
     assert [one["rank H"] for one in rows(table)] == ["1.5", "1.0*", "3.0*"]
 
 
+def test_row_without_seen_test_images_has_no_rank_by_h() -> None:
+    without = outcome("SAE", 60.0, 60.0)
+    without.record["results"]["H"] = None
+    (table,) = overviews([outcome("ESZSL", 50.0, 40.0), outcome("ESZSL", 50.0, 40.0, data="AWA1"), without])
+    ranks = [(one["method"], one["rank T1"], one["rank H"]) for one in rows(table)]
+    assert ranks == [("ESZSL", "1.5", "1.0"), ("SAE", "1.0*", "-")]
+
+
 def test_oracle_draws_and_older_versions_are_left_out() -> None:
     draw = {"seen": 8, "unequal": 1.0}
     found = [
