@@ -13,7 +13,7 @@ from sightunseen.core.errors import ModelError, SettingsError
 from sightunseen.core.limits import COMBINATIONS
 from sightunseen.core.records import FINITE, OPEN
 from sightunseen.methods import ZeroShotClassifier
-from sightunseen.methods.base.feature_scaling import SEARCHED
+from sightunseen.methods.base.feature_scaling import AUTO, AUTOMATIC, SEARCHED
 
 Grid = Mapping[str, Sequence[Any]]  # hyperparameter -> the values to choose among
 CRITERIA: dict[str, Callable[[Mapping[str, Any]], float]] = {  # of a point; larger is better
@@ -160,7 +160,7 @@ def search_space(default: Grid, fixed: Mapping[str, Any], asked: Grid | None = N
 
 
 def with_scaling(method: type[ZeroShotClassifier], grid: Grid) -> dict[str, list[Any]]:
-    """Add the feature scaling to a search space: the default of the method, then those of ``SEARCHED``.
+    """Add the feature scaling to a search space: the method's own (``AUTOMATIC`` for ``"auto"``), then those of ``SEARCHED``.
 
     Parameters
     ----------
@@ -184,7 +184,8 @@ def with_scaling(method: type[ZeroShotClassifier], grid: Grid) -> dict[str, list
     """
     found = {name: list(values) for name, values in grid.items()}
     if "feature_scaling" in method._get_param_names() and "feature_scaling" not in found:
-        kinds = (method().feature_scaling, *SEARCHED)
+        own = method().feature_scaling
+        kinds = (*(AUTOMATIC if own == AUTO else (own,)), *SEARCHED)
         found["feature_scaling"] = [kind for kind in dict.fromkeys(kinds) if kind in method.feature_scalings]
     return found
 
