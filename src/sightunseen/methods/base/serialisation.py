@@ -200,6 +200,8 @@ def _fitted_scaling(model: "ZeroShotClassifier", content: Content) -> str:
     kind = _scaling_setting(model)
     if kind != AUTO:
         return kind
+    if content.scaling is None and "feature_scaling" not in content.settings:
+        return "range"  # f-CLSWGAN of version 0.2.0, which had no other scaling
     if content.scaling is None or content.scaling not in AUTOMATIC:
         found = quoted(repr(content.scaling))
         raise ModelError(f"scaling must be one of {AUTOMATIC} with feature_scaling='auto'; found {found}")

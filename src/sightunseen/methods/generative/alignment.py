@@ -27,8 +27,8 @@ SEMANTIC_PENALTY = 0.1  # weight of its gradient penalty
 def regression_loss(regressed: Tensor, vectors: Tensor) -> Tensor:
     """Compute the weighted L1 distance of regressed class vectors from those of the classes, as in the authors' code.
 
-    Each absolute difference is multiplied by its square and divided by the L2 norm of all differences. This is far below the L1
-    distance of the paper, and the weights of the other losses of the regressor and the generator are meant for it.
+    Each absolute difference is multiplied by its square and divided by the L2 norm of all differences. It is far smaller than
+    the L1 distance of the paper; the default weights of the losses suit it.
 
     Parameters
     ----------

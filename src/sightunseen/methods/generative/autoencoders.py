@@ -112,8 +112,8 @@ def reconstruction_loss(features: Tensor, reconstructed: Tensor, binary: bool) -
 def semantic_loss(decoded: Tensor, vectors: Tensor) -> Tensor:
     """Compute the L1 distance of decoded class vectors (n, a) from those of the classes, scaled to unit length.
 
-    The authors' code of TF-VAEGAN and Bi-VAEGAN multiplies each absolute difference by its square, divided by the L2 norm of
-    all differences.
+    This is the distance of the paper of TF-VAEGAN; its code weights the differences as
+    :func:`~sightunseen.methods.generative.alignment.regression_loss` does.
 
     Parameters
     ----------

@@ -61,7 +61,8 @@ class CADAVAE(GenerativeClassifier):
     number of steps; the weights of the terms grow during training as theirs do.
 
     Differs from the paper: one random number per latent vector, as in the authors' code (``shared_noise``); Adam without its
-    variant AMSGrad; scaled features of test images are clipped to the range of the training images; the defaults are narrower
+    variant AMSGrad; images are scaled to unit length if a feature is negative, otherwise test features are clipped to the range
+    of the training images; the defaults are narrower
     networks, a higher learning rate, fewer steps and at most 100 real images per seen class.
 
     Parameters
@@ -142,6 +143,7 @@ class CADAVAE(GenerativeClassifier):
     (18,)
     """
 
+    version = 2
     presets = {
         FULL: Preset(
             {

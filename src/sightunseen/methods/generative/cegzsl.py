@@ -63,10 +63,10 @@ class CEGZSL(GenerativeClassifier):
     sizes, weights and number of steps.
 
     Differs from the paper: an image is contrasted with all images of a batch, with every other one of its class as a positive,
-    as in the authors' code; the generator starts at the mean features; smaller networks and batches, noise of 312 values, a
-    higher learning rate, larger weights of the generator's contrastive losses and far fewer steps by default; ``full`` has
-    class vectors with the norm of the noise, batches of 512 images instead of 2,048 and no decay of the learning rate (1 % per
-    2,400 steps in the authors' code).
+    as in the authors' code; the generator starts at the mean features; images are scaled to unit length if a feature is
+    negative; smaller networks and batches, noise of 312 values, a higher learning rate, larger weights of the generator's
+    contrastive losses and far fewer steps by default; ``full`` has class vectors with the norm of the noise, batches of 512
+    images instead of 2,048 and no decay of the learning rate (1 % per 2,400 steps in the authors' code).
 
     Parameters
     ----------
@@ -152,6 +152,7 @@ class CEGZSL(GenerativeClassifier):
     (18,)
     """
 
+    version = 2
     presets = {
         FULL: Preset(
             {

@@ -140,7 +140,7 @@ class FCLSWGAN(GenerativeClassifier):
     (18,)
     """
 
-    version = 2
+    version = 3
     search_space = {"classification_weight": (0.01, 0.1)}
     presets = {
         FULL: Preset(

@@ -71,9 +71,10 @@ class TFVAEGAN(FVAEGAN):
     The preset ``full`` has the authors' sizes and half of their steps. :meth:`adapt` is that of :class:`FVAEGAN`.
 
     Differs from the paper: training alternates after every cycle instead of every epoch; the generator starts at the mean
-    features; Adam's beta 1 is the same for all networks; the defaults are narrower networks, a higher learning rate, a lower
-    adversarial weight, far shorter training and at most 100 real images per seen class. The L1 distance of class vectors is
-    the paper's; the authors' code weights each difference by its size, which makes the loss far smaller.
+    features; images are scaled to unit length if a feature is negative; Adam's beta 1 is the same for all networks; the
+    defaults are narrower networks, a higher learning rate, a lower adversarial weight, far shorter training and at most 100
+    real images per seen class. The L1 distance of class vectors is the paper's; the authors' code weights each difference by
+    its size, which makes the loss far smaller.
 
     Parameters
     ----------

@@ -152,6 +152,18 @@ def test_the_scaling_that_auto_chose_must_be_one_of_two(scaling: object, small_w
     check_refused(changed(as_files(fitted("FCLSWGAN", small_world), None), {"scaling": scaling}), "scaling")
 
 
+def test_models_of_version_0_2_0_have_features_from_0_to_1(small_world: ZeroShotDataset) -> None:
+    method = METHODS["FCLSWGAN"]
+    model = method(**{**{name: SMALL[name] for name in SMALL.keys() & method._get_param_names()}, "feature_scaling": "range"})
+    model.fit(small_world.train.X, small_world.train.y, small_world.classes)
+    files = as_files(model, None)
+    settings = {name: value for name, value in files.content["settings"].items() if name != "feature_scaling"}
+    content = {name: value for name, value in files.content.items() if name != "scaling"} | {"settings": settings}
+    loaded = method.from_files(replace(files, content=content))
+    X = small_world.test_unseen.X - 1  # negative features do not matter to a fitted scaling
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+
+
 def test_unsorted_seen_classes_are_refused(foresight: ModelFiles) -> None:
     check_refused(changed(foresight, {"seen": foresight.content["seen"][::-1]}), "not sorted")
 
