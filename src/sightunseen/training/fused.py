@@ -144,8 +144,9 @@ class FusedStep:
         settings : Tensor of shape (models, 4)
             Step size, correction of the second moment, weight decay and largest gradient norm.
         back : bool
-            Whether the forward pass through the second layer and the update visit the parameters in reverse order, and the
-            backward pass in order, instead of the opposite. Alternating makes better use of the cache.
+            Direction of this step, which alternates to make better use of the cache. If true, the forward pass through the
+            second layer visits the models in reverse order, the backward pass in order, and the update models and tiles in
+            reverse.
         """
         self._forward(classes, rows, labels, back)
         self._backward(classes, rows, back)
