@@ -32,10 +32,10 @@ Content = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
 
-def fitted(name: str, data: ZeroShotDataset) -> ZeroShotClassifier:
+def fitted(name: str, data: ZeroShotDataset, **settings: Any) -> ZeroShotClassifier:
     method = METHODS[name]
     known = method._get_param_names()
-    model = method(**{key: value for key, value in SMALL.items() if key in known})
+    model = method(**{key: value for key, value in SMALL.items() if key in known}, **settings)
     classes = data.classes
     if name == "CLIP":  # embeddings of images and texts have one size
         classes = ClassTable(classes.labels, np.resize(classes.vectors, (len(classes.labels), data.train.X.shape[1])))
@@ -153,13 +153,11 @@ def test_the_scaling_that_auto_chose_must_be_one_of_two(scaling: object, small_w
 
 
 def test_models_of_version_0_2_0_have_features_from_0_to_1(small_world: ZeroShotDataset) -> None:
-    method = METHODS["FCLSWGAN"]
-    model = method(**{**{name: SMALL[name] for name in SMALL.keys() & method._get_param_names()}, "feature_scaling": "range"})
-    model.fit(small_world.train.X, small_world.train.y, small_world.classes)
+    model = fitted("FCLSWGAN", small_world, feature_scaling="range")
     files = as_files(model, None)
     settings = {name: value for name, value in files.content["settings"].items() if name != "feature_scaling"}
     content = {name: value for name, value in files.content.items() if name != "scaling"} | {"settings": settings}
-    loaded = method.from_files(replace(files, content=content))
+    loaded = METHODS["FCLSWGAN"].from_files(replace(files, content=content))
     X = small_world.test_unseen.X - 1  # negative features do not matter to a fitted scaling
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
 
