@@ -15,7 +15,7 @@ from sightunseen.training.fused import FusedStep
 from sightunseen.training.objective import Draw, FusedForm, Objective
 from sightunseen.training.optimisation import MOMENTUM, Optimisation
 
-GRAPH_STEPS = 100  # steps captured in one graph, which is launched in the time of a few kernels
+GRAPH_STEPS = 100  # steps captured in one graph, which is launched in the time of a few kernels; even, as steps alternate
 ROLES = ("first", "first_bias", "second", "second_bias", "scale", "free")
 MOMENTS = {"exp_avg": "mean", "exp_avg_sq": "square"}  # name in a checkpoint (as in torch) -> name in the kernels
 PRECISION = "tf32"
@@ -65,7 +65,10 @@ class BatchedEngine:
             "labels": _stacked([draw["labels"] for draw in draws], [0] * self.models),
             "settings": self._settings(first_steps, active, len(draws[0]["rows"])),
         }
+        # A step also computes the hidden units of the next batch; after the last step nothing needs them.
+        stacked["next_classes"] = torch.cat([stacked["classes"][1:], stacked["classes"][-1:]])
         step.total.zero_()
+        step.start(stacked["classes"][0])
         for start in range(0, len(stacked["rows"]), GRAPH_STEPS):
             self._take_steps({name: array[start : start + GRAPH_STEPS] for name, array in stacked.items()})
         return list(step.total.tolist())
@@ -155,8 +158,8 @@ class BatchedEngine:
     def _launch(self, work: Mapping[str, Tensor]) -> None:
         assert self.step is not None
         for number in range(len(work["rows"])):
-            classes, rows, labels, settings = (work[name][number] for name in ("classes", "rows", "labels", "settings"))
-            self.step(classes, rows, labels, settings, back=bool(number % 2))
+            arrays = {name: array[number] for name, array in work.items()}
+            self.step(**arrays, back=bool(number % 2))
 
 
 def _form_of(objective: Objective) -> FusedForm:

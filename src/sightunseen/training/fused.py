@@ -15,60 +15,60 @@ class Tiles:
 
     Parameters
     ----------
-    first, second, scores, gradient, hidden, squares, step : tuple of int
-        Tile sizes of a kernel, followed by its number of warps and of pipeline stages. Those of ``step`` are the height and
-        width of a tile of the second layer, then of the first.
-    layer_spans, score_spans : int
-        Number of partial sums of a layer's product and of the scores; several of them occupy the GPU if there are few models.
-    unit : int, default=64
+    second, scores, gradient, hidden, step : tuple of int
+        Tile sizes of a kernel, followed by its number of warps and of pipeline stages. The third of ``hidden`` is the number of
+        attributes in a tile of the first layer's gradient. Those of ``step`` are the height and width of a tile of the second
+        layer, then of the first.
+    layer_spans, hidden_spans, score_spans : int
+        Number of partial sums of the products of the second layer, of its gradient with respect to the hidden units, and of
+        the scores; several of them occupy the GPU if there are few models.
+    unit : int, default=128
         Width of the partial sums of Gram matrices.
     eviction : tuple of (str, str), default=("", "")
         Eviction policies of the L2 cache for updated parameters and moments: ``"evict_first"``, ``"evict_last"`` or none.
     """
 
-    first: tuple[int, ...]
     second: tuple[int, ...]
     scores: tuple[int, ...]
     gradient: tuple[int, ...]
     hidden: tuple[int, ...]
-    squares: tuple[int, ...]
     step: tuple[int, ...]
     layer_spans: int
+    hidden_spans: int
     score_spans: int
-    unit: int = 64
+    unit: int = 128
     eviction: tuple[str, str] = ("", "")
 
 
 MANY = 4  # number of models from which MANY_MODELS is faster
 FEW_MODELS = Tiles(
-    first=(16, 32, 2, 3),
     second=(32, 64, 2, 3),
-    scores=(16, 32, 128, 4, 1),
+    scores=(16, 32, 128, 8, 1),
     gradient=(32, 16, 128, 4, 1),
-    hidden=(32, 64, 2, 3),
-    squares=(16, 128, 2, 1),
-    step=(16, 64, 16, 32, 2, 1),
+    hidden=(32, 64, 64, 2, 3),
+    step=(16, 64, 16, 64, 2, 1),
     layer_spans=4,
+    hidden_spans=4,
     score_spans=16,
     eviction=("", "evict_first"),
 )
 MANY_MODELS = replace(
     FEW_MODELS,
-    first=(64, 128, 4, 1),
     second=(64, 64, 4, 3),
     scores=(64, 32, 64, 4, 3),
     gradient=(32, 64, 32, 4, 3),
-    hidden=(64, 64, 4, 3),
-    squares=(16, 128, 4, 1),
+    hidden=(64, 64, 64, 4, 3),
     layer_spans=2,
+    hidden_spans=2,
     score_spans=4,
     eviction=("evict_last", ""),
 )
 FREE_TILE = 2048  # weights of free classifiers per tile
+LOSSES = 2048  # scores whose losses are computed at a time
 
 
 class FusedStep:
-    """One gradient step of every model: forward pass, loss, backward pass, gradient clipping and Adam, in eight launches.
+    """One gradient step of every model: forward pass, loss, backward pass, gradient clipping and Adam, in five launches.
 
     Parameters
     ----------
@@ -106,37 +106,60 @@ class FusedStep:
         self.semantic_size, self.feature_size = vectors.shape[1], features.shape[1]
         self.hidden_size = hidden = values["first"].shape[1]
         self.free = values["free"].shape[1] if "free" in values else 0
-        self.every = self.free + count
+        self.every = every = self.free + count
         self.units = _up(self.feature_size, tiles.unit), _up(hidden, tiles.unit)
         self.free_tiles = _up(self.free * self.feature_size, FREE_TILE)
+        deep, of_hidden, of_images = _up(count, self._narrow), _up(hidden, tiles.hidden[0]), _up(size, tiles.scores[0])
 
         def buffer(*shape: int) -> Tensor:
             return torch.empty(models, *shape, device=features.device)
 
+        def arrivals(*shape: int) -> Tensor:
+            return torch.zeros(models, *shape, dtype=torch.int32, device=features.device)
+
         self.total = torch.zeros(models, device=features.device)
         self.counts = torch.zeros(models, 2, dtype=torch.int32, device=features.device)  # images; of these, with plain loss
         self.powers = torch.zeros(models, device=features.device)  # q
-        self.hidden, self.hidden_gradient = buffer(count, hidden), buffer(count, hidden)
-        self.generated = buffer(tiles.layer_spans, count, self.feature_size)
-        self.hidden_parts = buffer(tiles.layer_spans, count, hidden)
-        self.classifiers, self.gradient = buffer(self.every, self.feature_size), buffer(self.every, self.feature_size)
-        self.parts, self.squares = buffer(tiles.score_spans, size, self.every), buffer(tiles.score_spans, self.every)
-        self.slopes, self.weighted = buffer(size, self.every), buffer(size, self.every)
+        self.hidden = buffer(count, hidden), buffer(count, hidden)  # of this batch and of the next, by turns
+        self.layer_parts = buffer(tiles.layer_spans, count, self.feature_size)
+        self.layer_arrivals = arrivals(deep, _up(self.feature_size, tiles.second[0]))
+        self.classifiers, self.gradient = buffer(every, self.feature_size), buffer(every, self.feature_size)
+        self.score_parts, self.lengths = buffer(tiles.score_spans, size, every), buffer(every)
+        self.length_parts, self.score_arrivals = buffer(of_images, tiles.score_spans, every), arrivals(of_images)
+        self.slopes, self.weighted = buffer(size, every), buffer(size, every)
         self.losses, self.pulls = buffer(size), buffer(size)
-        self.products = buffer(sum(self.units), count, count)
-        self.gradient_squares = buffer(_up(hidden, tiles.squares[0]) + count + self.free_tiles + 1)
+        self.hidden_gradient, self.hidden_parts = buffer(count, hidden), buffer(tiles.hidden_spans, count, hidden)
+        self.products, self.norm_arrivals = buffer(sum(self.units), count, count), arrivals(of_hidden + deep**2)
+        self.squares = buffer(of_hidden + deep**2 + self.free_tiles + 1)
         if self.free:
             # The free classifiers are stored where the score kernel reads them.
             self.classifiers[:, : self.free] = values["free"]
             values["free"] = self.classifiers[:, : self.free]
 
-    def __call__(self, classes: Tensor, rows: Tensor, labels: Tensor, settings: Tensor, back: bool) -> None:
-        """Launch the kernels of one step.
+    def start(self, classes: Tensor) -> None:
+        """Compute the hidden units of the first batch of a run; its first step must not be ``back``.
 
         Parameters
         ----------
         classes : Tensor of shape (models, count)
             Rows of ``vectors``.
+        """
+        values, hidden, semantic = self.values, self.hidden_size, self.semantic_size
+        j, k = self.tiles.step[2:4]  # those of the steps, for the same rounding
+        kernels.first_layer[(_up(hidden, j), _up(self.count, self._narrow), self.models)](
+            self.hidden[0], self.vectors, classes, values["first"], values["first_bias"], self.count, semantic, hidden,
+            self.precision, self._narrow, j, k, **_options(self.tiles.step),
+        )  # fmt: skip
+
+    def __call__(
+        self, classes: Tensor, next_classes: Tensor, rows: Tensor, labels: Tensor, settings: Tensor, back: bool
+    ) -> None:
+        """Launch the kernels of one step.
+
+        Parameters
+        ----------
+        classes, next_classes : Tensor of shape (models, count)
+            Rows of ``vectors``, for this batch and for the next.
         rows : Tensor of shape (models, size)
             Rows of ``features``.
         labels : Tensor of shape (models, size)
@@ -144,76 +167,64 @@ class FusedStep:
         settings : Tensor of shape (models, 4)
             Step size, correction of the second moment, weight decay and largest gradient norm.
         back : bool
-            Direction of this step, which alternates to make better use of the cache. If true, the forward pass through the
-            second layer visits the models in reverse order, the backward pass in order, and the update models and tiles in
-            reverse.
+            Whether the number of the step in its run is odd. Directions alternate to make better use of the cache: if true, the
+            forward pass through the second layer visits the models in reverse order, the backward pass in order, and the
+            update models and tiles in reverse.
         """
-        self._forward(classes, rows, labels, back)
+        self._forward(rows, labels, back)
         self._backward(classes, rows, back)
-        self._step(classes, settings, back)
+        self._step(classes, next_classes, settings, back)
 
-    def _forward(self, classes: Tensor, rows: Tensor, labels: Tensor, back: bool) -> None:
-        values, tiles, models, deep = self.values, self.tiles, self.models, _up(self.count, self._narrow)
-        hidden, features, semantic, precision = self.hidden_size, self.feature_size, self.semantic_size, self.precision
-        j, k = tiles.first[:2]
-        kernels.forward_layer[(_up(hidden, j), deep, models)](
-            self.hidden, self.vectors, classes, values["first"], values["first_bias"], self.count, semantic, hidden,
-            _up(semantic, k) * k, 1, True, True, precision, self._narrow, j, k, False, **_options(tiles.first),
-        )  # fmt: skip
+    def _forward(self, rows: Tensor, labels: Tensor, back: bool) -> None:
+        values, tiles, models, count, every = self.values, self.tiles, self.models, self.count, self.every
+        hidden, features, precision = self.hidden_size, self.feature_size, self.precision
         j, k = tiles.second[:2]
         spans = tiles.layer_spans
-        kernels.forward_layer[(_up(features, j) * spans, deep, models)](
-            self.generated, self.hidden, classes, values["second"], values["second_bias"], self.count, hidden, features,
-            _up(hidden, spans * k) * k, spans, False, False, precision, self._narrow, j, k, back, **_options(tiles.second),
+        kernels.second_layer[(_up(features, j) * spans, _up(count, self._narrow), models)](
+            self.classifiers, self.layer_parts, self.layer_arrivals, self.hidden[back], values["second"],
+            values["second_bias"], count, self.free, hidden, features, _up(hidden, spans * k) * k, spans, self.rectify,
+            precision, self._narrow, j, k, back, **_options(tiles.second),
         )  # fmt: skip
         i, j, k = tiles.scores[:3]
-        kernels.score_parts[(_up(self.size, i) * _up(self.every, j), tiles.score_spans, models)](
-            self.parts, self.squares, self.features, rows, self.classifiers, self.generated, values["second_bias"],
-            self.size, self.count, self.free, features, _up(features, tiles.score_spans * k) * k, spans, self.rectify,
-            precision, i, j, k, **_options(tiles.scores),
-        )  # fmt: skip
-        kernels.loss_and_pull[(self.size, models)](
-            self.losses, self.pulls, self.slopes, self.weighted, self.parts, self.squares, labels, values["scale"],
-            self.counts, self.powers, self.size, self.every, tiles.score_spans, _power_of_two(self.every),
-            num_warps=1 if self.every <= 256 else 4,
+        spans, width = tiles.score_spans, _power_of_two(every)
+        kernels.scores_and_loss[(_up(self.size, i) * _up(every, j), spans, models)](
+            self.losses, self.pulls, self.slopes, self.weighted, self.lengths, self.score_parts, self.length_parts,
+            self.score_arrivals, self.features, rows, self.classifiers, labels, values["scale"], self.counts, self.powers,
+            self.size, every, features, _up(features, spans * k) * k, spans, precision, i, j, k,
+            min(i, max(1, LOSSES // width)), width, **_options(tiles.scores),
         )  # fmt: skip
 
     def _backward(self, classes: Tensor, rows: Tensor, back: bool) -> None:
-        values, tiles, models, spans = self.values, self.tiles, self.models, self.tiles.layer_spans
+        values, tiles, models, count, every = self.values, self.tiles, self.models, self.count, self.every
         hidden, features, precision = self.hidden_size, self.feature_size, self.precision
         i, j, k = tiles.gradient[:3]
-        kernels.classifier_gradient[(_up(features, j), _up(self.every, i), models)](
-            self.gradient, self.slopes, self.weighted, self.squares, self.features, rows, self.classifiers, values["scale"],
-            self.size, self.every, self.free, features, tiles.score_spans, self.rectify, precision, i, j, k,
-            **_options(tiles.gradient),
+        kernels.classifier_gradient[(_up(features, j), _up(every, i), models)](
+            self.gradient, self.slopes, self.weighted, self.lengths, self.features, rows, self.classifiers, values["scale"],
+            self.size, every, self.free, features, self.rectify, precision, i, j, k, **_options(tiles.gradient),
         )  # fmt: skip
-        j, k = tiles.hidden[:2]
-        kernels.hidden_gradient_parts[(_up(hidden, j) * spans + sum(self.units), _up(self.count, self._narrow) ** 2, models)](
-            self.hidden_parts, self.products, self.gradient, values["second"], self.hidden, self.count, self.every, self.free,
-            features, hidden, _up(features, spans * k) * k, spans, precision, *self.units, self._narrow, j, k, tiles.unit,
-            not back, **_options(tiles.hidden),
-        )  # fmt: skip
-        tile, j = tiles.squares[:2]
-        kernels.gradient_squares[(self.gradient_squares.shape[1], models)](
-            self.gradient_squares, self.hidden_gradient, self.products, self.hidden_parts, self.hidden, self.vectors, classes,
-            self.gradient, self.pulls, values["scale"], self.count, _power_of_two(self.count), self.every, self.free, self.size,
-            _power_of_two(self.size), self.semantic_size, hidden, features, *self.units, _up(hidden, tile), self.free_tiles,
-            spans, precision, tile, j, self._narrow, FREE_TILE, **_options(tiles.squares),
+        j, k, a = tiles.hidden[:3]
+        spans = tiles.hidden_spans
+        places = _up(hidden, j) * spans + sum(self.units) + self.free_tiles + 1
+        kernels.hidden_gradient_and_norm[(places, _up(count, self._narrow) ** 2, models)](
+            self.hidden_gradient, self.squares, self.hidden_parts, self.products, self.norm_arrivals, self.gradient,
+            values["second"], self.hidden[back], self.vectors, classes, self.pulls, values["scale"],
+            count, every, self.free, self.size, _power_of_two(self.size), self.semantic_size, hidden, features,
+            _up(features, spans * k) * k, spans, *self.units, self.free_tiles, precision, self._narrow, j, k, a, tiles.unit,
+            FREE_TILE, not back, **_options(tiles.hidden),
         )  # fmt: skip
 
-    def _step(self, classes: Tensor, settings: Tensor, back: bool) -> None:
+    def _step(self, classes: Tensor, next_classes: Tensor, settings: Tensor, back: bool) -> None:
         hidden, features, semantic = self.hidden_size, self.feature_size, self.semantic_size
-        high, across, first_high, first_across = shape = self.tiles.step[:4]
-        second = _up(features, high) * _up(hidden, across)
-        tiles = second, _up(hidden, first_high) * _up(semantic, first_across), self.free_tiles
+        high, across, first_high, _ = shape = self.tiles.step[:4]
+        programs = _up(hidden, first_high) + _up(features, high) * _up(hidden, across) + self.free_tiles + 1
         layers = [tensor for role in ("first", "first_bias", "second", "second_bias") for tensor in self._with_moments(role)]
         free = self._with_moments("free" if self.free else "scale")  # placeholder that no tile accesses
-        squares = self.gradient_squares.shape[1]
-        kernels.clip_and_step[(sum(tiles) + 1, self.models)](
-            self.gradient, self.hidden, self.hidden_gradient, self.vectors, classes, self.pulls, self.losses, self.total,
-            self.gradient_squares, settings, *layers, *free, *self._with_moments("scale"),
+        squares = self.squares.shape[1]
+        kernels.clip_and_step[(programs, self.models)](
+            self.hidden[not back], self.gradient, self.hidden[back], self.hidden_gradient, self.vectors, classes, next_classes,
+            self.pulls, self.losses, self.total, self.squares, settings, *layers, *free, *self._with_moments("scale"),
             self.count, self.every, self.free, self.size, _power_of_two(self.size), semantic, hidden, features, self.precision,
-            *tiles, squares, _power_of_two(squares), *shape, self._narrow, FREE_TILE, back, *self.tiles.eviction,
+            self.free_tiles, squares, _power_of_two(squares), *shape, self._narrow, FREE_TILE, back, *self.tiles.eviction,
             **_options(self.tiles.step),
         )  # fmt: skip
 

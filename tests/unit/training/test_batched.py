@@ -30,14 +30,13 @@ EXACT = "tf32x3" if DEVICE == "cuda" else "tf32"  # the interpreter always compu
 STEPS = 3  # one to check the gradient, and one for each direction of the last kernel
 OPTIMISATION = Optimisation(n_steps=STEPS, learning_rate=0.01, schedule="cosine", weight_decay=0.01, clip_norm=0.05)
 # Equivalent to the default, and several times faster in the interpreter.
-FEWER_SPANS = replace(fused.FEW_MODELS, layer_spans=2, score_spans=2)
+FEWER_SPANS = replace(fused.FEW_MODELS, layer_spans=2, hidden_spans=2, score_spans=2)
 SMALL_TILES = replace(
     FEWER_SPANS,
     second=(32, 32, 2, 3),
     scores=(64, 32, 32, 4, 3),
     gradient=(32, 32, 64, 4, 1),
-    hidden=(32, 32, 2, 3),
-    squares=(32, 32, 4, 1),
+    hidden=(32, 32, 32, 2, 3),
     step=(32, 32, 16, 32, 2, 1),
     unit=32,
 )
@@ -153,9 +152,9 @@ def test_cases_cover_the_branches_of_the_kernels() -> None:
     for length, parts in [
         (LARGE.classes_per_episode, [narrow, tiles.scores[1], tiles.gradient[0]]),
         (LARGE.classes_per_episode * LARGE.images_per_class, [tiles.scores[0], tiles.gradient[2]]),
-        (LARGE.attributes, [tiles.first[1], tiles.squares[1], tiles.step[3]]),
+        (LARGE.attributes, [tiles.hidden[2], tiles.step[3]]),
         # Sums in two spans have more than one tile per span.
-        (LARGE.hidden, [tiles.first[0], 2 * tiles.second[1], tiles.hidden[0], tiles.squares[0], *tiles.step[1:3], tiles.unit]),
+        (LARGE.hidden, [2 * tiles.second[1], tiles.hidden[0], *tiles.step[1:3], tiles.unit]),
         (
             LARGE.features,
             [tiles.second[0], 2 * tiles.scores[2], tiles.gradient[1], 2 * tiles.hidden[1], tiles.step[0], tiles.unit],
