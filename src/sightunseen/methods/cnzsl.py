@@ -93,6 +93,7 @@ class CNZSL(GradientTrainedClassifier):
             search={"scale": (4.0, 5.0, 6.0), "divisor": DIVISORS},
         )
     }
+    version = 2
 
     def __init__(
         self,

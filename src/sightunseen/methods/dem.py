@@ -101,6 +101,7 @@ class DEM(GradientTrainedClassifier):
             search={"weight_decay": (2e-4, 1e-3)},
         )
     }
+    version = 2
     unit_variance = True
 
     def __init__(

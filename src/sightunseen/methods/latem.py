@@ -77,6 +77,7 @@ class LATEM(RankingClassifier):
     presets = {
         FULL: Preset({"n_steps": 20_000, "learning_rate": 1e-4}, search={"n_maps": (2, 4), "weight_decay": (0.0, 1e-2, 3e-2)})
     }
+    version = 2
     _is_bilinear = False  # the maximum over maps is not linear
 
     def __init__(

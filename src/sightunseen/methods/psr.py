@@ -96,7 +96,7 @@ class PSR(GradientTrainedClassifier):
     search_space = {"weight_decay": (2e-4, 1e-3), "relation": (0.1, 1.0), "pairs": PAIRS}
     unit_variance = True
     presets = {FULL: Preset({"hidden": 1024, "n_steps": 10_000})}
-    version = 2
+    version = 3
 
     def __init__(
         self,

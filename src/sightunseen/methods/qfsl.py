@@ -87,6 +87,7 @@ class QFSL(GradientAdaptableClassifier):
     search_space = {"weight_decay": (1e-5, 1e-4, 1e-3)}
     adaptation_space = {"bias_weight": (0.3, 0.6, 1.0)}
     presets = {FULL: Preset({"hidden": 1024, "n_steps": 10_000}, adaptation={"n_steps": 2_000})}
+    version = 2
 
     def __init__(
         self,

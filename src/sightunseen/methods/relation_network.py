@@ -94,6 +94,7 @@ class RelationNetwork(GradientTrainedClassifier):
             search={"learning_rate": (1e-5, 3e-5)},  # the authors', and a larger one for standardised features
         )
     }
+    version = 2
     unit_variance = True
 
     def __init__(

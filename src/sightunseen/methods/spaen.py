@@ -154,6 +154,7 @@ class SPAEN(GradientTrainedClassifier):
             search={"adversarial_weight": (0.1, 1.0)},
         )
     }
+    version = 2
 
     def __init__(
         self,

@@ -98,6 +98,7 @@ class SSE(GradientTrainedClassifier):
 
     search_space = {"mixture_penalty": (1.0, 3.0, 6.0), "weight_penalty": (0.0, 0.1), "prototype_penalty": (0.0, 0.3)}
     presets = {FULL: Preset({"n_steps": 5_000})}
+    version = 2
 
     def __init__(
         self,

@@ -181,8 +181,9 @@ def _check_progress(training: Training, progress: Progress) -> None:
     if any(after <= before for before, after in pairwise(steps)) or not 0 < steps[-1] == progress.steps_done <= n_steps:
         raise ModelError(f"its {progress.steps_done} steps do not fit a training of {n_steps} steps")
     fresh, size = training.objective.notes, training.objective.round_size
-    expected = len(fresh) if size is None else min(progress.steps_done // size + 1, n_steps // size)
-    finished = 0 if size is None else progress.steps_done // size
+    rounds = len(fresh) if size is None else -(-n_steps // size)  # the last one may be shorter
+    expected = rounds if size is None else min(progress.steps_done // size + 1, rounds)
+    finished = 0 if size is None else rounds if progress.steps_done == n_steps else progress.steps_done // size
     fits = len(progress.notes) == expected and all(
         {name: type(value) for name, value in note.items() if name != "loss"}
         == {name: type(value) for name, value in fresh[0].items() if name != "loss"}

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from sightunseen.training.engines import Engine
 
-CHUNK = 100  # steps between two calls of the hooks; more on a GPU
+CHUNK = 100  # most steps between two calls of the hooks; more on a GPU
+CHUNKS = 10  # least number of calls in a training of ten steps or more, so that hooks can measure its progress
 
 
 class TrainingInterrupted(SightUnseenError):
@@ -316,5 +317,7 @@ def _run_chunk(engine: Engine, trainings: Sequence[Training]) -> None:
 
 def _chunk_size(run: Run) -> int:
     """Steps per chunk: up to 5,000 on a GPU, where 100 steps take less time than drawing their batches and the hooks."""
-    on_gpu = run.objective.parameters[0].device.type == "cuda"
-    return max(CHUNK, min(run.optimisation.n_steps // 200, 5000) // CHUNK * CHUNK) if on_gpu else CHUNK
+    n_steps = run.optimisation.n_steps
+    if run.objective.parameters[0].device.type == "cuda" and n_steps >= 200 * CHUNK:
+        return min(n_steps // 200, 5000) // CHUNK * CHUNK
+    return max(1, min(CHUNK, n_steps // CHUNKS))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sightunseen.core.checks import check_number, check_whole
+from sightunseen.core.checks import check_below_one, check_number, check_whole
 from sightunseen.core.errors import SettingsError
 
 MOMENTUM = 0.9
@@ -54,7 +54,7 @@ class Optimisation:
         check_number("learning_rate", self.learning_rate, 0)
         check_number("weight_decay", self.weight_decay, 0)
         check_number("clip_norm", self.clip_norm, 0, optional=True)
-        check_number("momentum", self.momentum, 0)
+        check_below_one("momentum", self.momentum)
         self.learning_rates(0, 1)  # validates the schedule
 
     def learning_rates(self, first: int, n_steps: int) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ from sightunseen.training import (
     Training,
     TrainingInterrupted,
     engines,
+    loop,
     train,
     train_together,
 )
@@ -241,6 +242,18 @@ def test_long_round_is_split_into_chunks() -> None:
     train(Run(objective, Optimisation(4 * CHUNK, 0.01)))
     sizes = [size for _, size in objective.chunks]
     assert sizes == [CHUNK, CHUNK // 2, CHUNK, CHUNK // 2, CHUNK]
+
+
+@settings(deadline=None, max_examples=30, derandomize=True)
+@given(n_steps=st.integers(1, 1500))
+def test_hooks_can_measure_ten_points_of_any_training(n_steps: int) -> None:
+    objective = Recorded()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "CHUNKS", 10)  # as outside this folder
+        train(Run(objective, Optimisation(n_steps, 0.01)))
+    ends = [first + size for first, size in objective.chunks]
+    assert ends[-1] == n_steps
+    assert len({10 * end // n_steps for end in ends} - {0}) == min(n_steps, 10)
 
 
 class Before(Hook):

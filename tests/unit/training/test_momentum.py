@@ -50,7 +50,7 @@ def test_network_is_unchanged_in_steps_of_the_other() -> None:
     assert twos[0] == twos[1] != twos[2]
 
 
-@pytest.mark.parametrize("momentum", [-0.1, float("nan"), "much"])
+@pytest.mark.parametrize("momentum", [-0.1, 1.0, float("nan"), "much"])
 def test_invalid_momentum_raises(momentum: object) -> None:
     with pytest.raises(SettingsError, match="momentum"):
         Optimisation(1, 0.1, momentum=momentum)  # type: ignore[arg-type]

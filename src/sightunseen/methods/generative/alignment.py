@@ -99,8 +99,7 @@ class AlignedTraining(UnlabelledTraining):
     ) -> None:
         vectors = seen.model._vectors_on_device(unseen)
         super().__init__(seen, features, vectors, unseen_weight, batch_size)
-        self.unseen, self.round_size = unseen, round_size
-        self.n_rounds = 0 if round_size is None else n_steps // round_size
+        self.unseen, self.round_size, self.n_steps = unseen, round_size, n_steps
         self.regression_weight, self.semantic_weight = regression_weight, semantic_weight
         self.semantic_critic = self.make_critic("semantic critic", vectors.shape[1], SEMANTIC_UNITS)
         self.parameters = [*self.parameters, *self.semantic_critic.parameters()]
@@ -144,13 +143,13 @@ class AlignedTraining(UnlabelledTraining):
 
     def after_chunk(self, steps_done: int, n_steps: int, loss: float) -> None:
         """Record the loss at the end of a round and estimate the prior of the next one."""
-        if self.round_size is None or len(self.notes) * self.round_size < steps_done:  # steps after the last round
+        if self.round_size is None:
             return
         self.round_loss += n_steps * loss
-        if steps_done % self.round_size == 0:
-            self.notes[-1]["loss"] = self.round_loss / self.round_size
+        if steps_done % self.round_size == 0 or steps_done == self.n_steps:
+            self.notes[-1]["loss"] = self.round_loss / (steps_done - (len(self.notes) - 1) * self.round_size)
             self.round_loss = 0.0
-            if len(self.notes) < self.n_rounds:
+            if steps_done < self.n_steps:
                 self.start_round()
 
     @torch.no_grad()

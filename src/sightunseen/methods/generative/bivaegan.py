@@ -43,9 +43,9 @@ class BiVAEGAN(FVAEGAN):
     the inductive model; the encoder is that of :class:`FVAEGAN`; the critic Da is updated along with the other critics, about
     eight times as often as in the authors' code; squared errors of reconstructed features are summed over dimensions, in the
     code averaged over dimensions and images and so negligible; interpolated features of the gradient penalty are not
-    normalised; the prior is estimated ``rounds`` times instead of after every epoch, with one image added to each class; Adam
-    without weight decay; the defaults are narrower networks, a higher learning rate, a lower ``adversarial_weight``, class
-    vectors of length 5 as input, far shorter training and at most 100 real images per seen class.
+    normalised; the prior is estimated once in each of ``rounds`` rounds instead of after every epoch, with one image added to
+    each class; Adam without weight decay; the defaults are narrower networks, a higher learning rate, a lower
+    ``adversarial_weight``, class vectors of length 5 as input, far shorter training and at most 100 real images per seen class.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class BiVAEGAN(FVAEGAN):
     n_synthesised : int, default=100
         Number of features synthesised per unseen class.
     n_real : int or None, default=100
-        Number of real images per seen class that the final classifier is trained on, and that are saved with the model; None:
-        all of them.
+        Number of real images of each seen class, the first ones, that the final classifier is trained on and that are saved;
+        None: all of them.
     classifier_steps : int, default=600
         Number of gradient steps of each softmax classifier.
     final_classifier : {"softmax", "prototypes"}, default="softmax"
@@ -246,7 +246,7 @@ class BiVAEGAN(FVAEGAN):
         class_shares : mapping of label to float or sequence of str, default=None
             Shares of the classes if they are known, by label or as texts such as "cat=0.2"; they need not sum to one.
         rounds : int, default=5
-            Number of times that the shares are estimated during training.
+            Largest number of rounds of equal length, at the start of which the shares are estimated.
         unseen_weight : float, default=10.0
             Weight of the critic of features in the loss of the generator.
         regression_weight : float, default=10.0
@@ -269,7 +269,7 @@ class BiVAEGAN(FVAEGAN):
             batch_size,
             regression_weight,
             semantic_weight,
-            round_size=max(1, n_steps // rounds) if prior == ESTIMATED else None,
+            round_size=-(-n_steps // rounds) if prior == ESTIMATED else None,
             n_steps=n_steps,
         )
         if prior == KNOWN and class_shares is not None:

@@ -13,6 +13,7 @@ from sightunseen.methods import load_model
 from sightunseen.methods.generative.alignment import AlignedTraining, regression_loss
 from sightunseen.methods.generative.bivaegan import BiVAEGAN
 from sightunseen.methods.generative.vaegan import VAEGANTraining
+from sightunseen.selection.search import Measurements
 from sightunseen.training import TrainingInterrupted
 from sightunseen.training.checkpoints import Checkpoints
 
@@ -158,17 +159,29 @@ def test_prior_is_estimated_again_in_every_round(fitted: tuple[BiVAEGAN, Any]) -
     model, data = fitted
     objective = model.adaptation_run(data.test_unseen.X, n_steps=31, rounds=2, batch_size=16).objective
     objective.shares.fill_(0.5)
-    objective.after_chunk(14, 14, 2.0)
+    objective.after_chunk(15, 15, 2.0)
     assert objective.shares.tolist() == [0.5, 0.5]
     objective.features = objective.features[torch.as_tensor(unbalanced(data))]
     objective.clusters = objective.clusters[: len(objective.features)]
-    objective.after_chunk(15, 1, 5.0)
+    objective.after_chunk(16, 1, 5.0)
     assert objective.shares[0] > 0.6
-    assert objective.notes[0]["loss"] == pytest.approx((14 * 2 + 5) / 15)
-    objective.after_chunk(30, 15, 1.0)
-    objective.after_chunk(31, 1, 9.0)  # one step is left after two rounds of 15
+    assert objective.notes[0]["loss"] == pytest.approx((15 * 2 + 5) / 16)
+    objective.after_chunk(30, 14, 1.0)
+    objective.after_chunk(31, 1, 9.0)  # the last round has 15 steps instead of 16
     assert [(note["round"], "loss" in note) for note in objective.notes] == [(1, True), (2, True)]
-    assert objective.notes[1]["loss"] == pytest.approx(1.0)
+    assert objective.notes[1]["loss"] == pytest.approx((14 * 1 + 9) / 15)
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "rounds", "ends"), [(24, 5, [5, 10, 15, 20, 24]), (10, 7, [2, 4, 6, 8, 10]), (6, 3, [2, 4, 6])]
+)
+def test_adaptation_is_measured_at_the_end_of_every_round(
+    fitted: tuple[BiVAEGAN, Any], n_steps: int, rounds: int, ends: list[int]
+) -> None:
+    model, data = fitted
+    adapted = model.adapt(data.test_unseen.X, n_steps=n_steps, rounds=rounds, batch_size=8, hooks=[Measurements(data)])
+    assert [point["steps"] for point in adapted.curve_] == ends
+    assert [note["round"] for note in adapted.history_] == list(range(1, len(ends) + 1))
 
 
 def test_interrupted_adaptation_resumes(fitted: tuple[BiVAEGAN, Any], tmp_path: Path) -> None:
