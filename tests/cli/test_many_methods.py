@@ -195,7 +195,7 @@ def test_invalid_benchmark_arguments_are_an_error(run: Run, desk: Path, line: st
     [
         ('name = "ESZSL"\nsettings = { hidden = 3 }', "ESZSL has no hyperparameter 'hidden'"),
         ('name = "ESZSL"\nsearch = { hidden = [3] }', "ESZSL has no hyperparameter 'hidden'"),
-        ('name = "ESZSL"\nadaptation = { rounds = 3 }', "ESZSL is inductive and takes no adaptation"),
+        ('name = "ESZSL"\nadaptation = { rounds = 3 }', "adaptation is for transductive methods, and ESZSL is inductive"),
         ('name = "GFZSL-tran"\nadaptation_search = { rounds = [3] }', "adapting GFZSL has no hyperparameter 'rounds'"),
     ],
 )

@@ -56,7 +56,7 @@ def test_folder_without_outcomes_is_an_error(run: Run, tmp_path: Path, layout: s
 def test_folder_without_results_points_to_the_reasons(run: Run, tmp_path: Path, layout: str) -> None:
     (tmp_path / "nothing").mkdir()
     code, out, err = run(f"benchmark run paper-tables --data {tmp_path}/nothing --method ESZSL --out {tmp_path}/results")
-    assert (code, out.startswith("0 done, 0 failed, 15 skipped")) == (0, True), err
+    assert (code, out.startswith("0 done, 0 failed, 15 skipped")) == (1, True), err
     code, out, err = run(f"benchmark show {tmp_path}/results --layout {layout}")
     assert (code, out) == (2, "")
     assert f"no result for --layout {layout}. See its jobs with: sightunseen benchmark show {tmp_path}/results" in err

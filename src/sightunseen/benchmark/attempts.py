@@ -16,7 +16,7 @@ from sightunseen.benchmark.variants import Job
 from sightunseen.core.documents import quoted
 from sightunseen.core.energy import EnergyMeter
 from sightunseen.core.errors import SightUnseenError
-from sightunseen.core.limits import MESSAGE_LENGTH
+from sightunseen.core.limits import LABEL_LENGTH, MESSAGE_LENGTH
 from sightunseen.methods.catalogue import card_of
 
 
@@ -34,6 +34,11 @@ class PendingJob:
 
     job: Job
     identity: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Hash of the identity."""
+        return job_id(self.identity)
 
 
 def attempt(one: PendingJob, base: Mapping[str, Any] | None = None, work: Path | None = None, alone: bool = False) -> Outcome:
@@ -140,7 +145,7 @@ def shown(job: Job) -> dict[str, Any]:
     return {
         "data": job.data.name,
         "published_name": job.data.published_name,
-        "backbone": job.data.backbone,
+        "backbone": quoted(job.data.backbone, LABEL_LENGTH),
         "method": job.method.name,
         "label": job.method.shown,
         "setting": card_of(job.method.name).setting,

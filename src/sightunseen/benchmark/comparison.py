@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sightunseen.benchmark.draws import ALL, Draw
 from sightunseen.benchmark.groups import newest
 from sightunseen.benchmark.outcome import DONE, Outcome
+from sightunseen.benchmark.significance import LEVEL
 
-LEVEL = 0.05  # significance level of the Nemenyi test, and 1 - coverage of the intervals
 COMPARED = ("T1", "H")
 
 Block = tuple[str, int]  # data set and seed of the draw
@@ -40,8 +40,8 @@ class Comparison:
     missing : mapping of str to int
         Number of blocks without a result, by method; methods that have all are left out.
     repeated : tuple of str, default=()
-        Methods whose newest version has several results on one data set, such as with other hyperparameters; the one with
-        most draws is used.
+        Methods whose newest version has several results on one data set, such as with other hyperparameters; the last one is
+        used.
     """
 
     draw: Draw
@@ -249,17 +249,17 @@ def stratified_mean(strata: Sequence[Sequence[float]]) -> tuple[float, float | N
 
 def _comparison(draw: Draw, setting: str, outcomes: Sequence[Outcome]) -> Comparison:
     chosen = newest(outcomes)
-    versions = {(outcome.shown["data"], outcome.variant): outcome.version for outcome in chosen}
+    versions = {(outcome.shown["data"], outcome.row_name): outcome.version for outcome in chosen}
     used = {outcome.id for outcome in chosen}
     repeated = {
-        outcome.variant
+        outcome.row_name
         for outcome in outcomes
-        if outcome.id not in used and outcome.version == versions[outcome.shown["data"], outcome.variant]
+        if outcome.id not in used and outcome.version == versions[outcome.shown["data"], outcome.row_name]
     }
     results: dict[Block, dict[str, Mapping[str, float]]] = defaultdict(dict)
     for outcome in chosen:
-        results[outcome.shown["data"], outcome.shown["seed"]][outcome.variant] = outcome.record["results"]
-    methods = tuple(sorted({outcome.variant for outcome in chosen}))
+        results[outcome.shown["data"], outcome.shown["seed"]][outcome.row_name] = outcome.record["results"]
+    methods = tuple(sorted({outcome.row_name for outcome in chosen}))
     missing = {name: sum(name not in found for found in results.values()) for name in methods}
     blocks = tuple(block for block in sorted(results) if len(results[block]) == len(methods))
     scores = {metric: np.array([[results[block][name][metric] for name in methods] for block in blocks]) for metric in COMPARED}

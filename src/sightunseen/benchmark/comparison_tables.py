@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from sightunseen.benchmark.comparison import COMPARED, LEVEL, Comparison, comparisons
+from sightunseen.benchmark.comparison import COMPARED, Comparison, comparisons
 from sightunseen.benchmark.outcome import Outcome
 from sightunseen.benchmark.result_tables import Table
+from sightunseen.benchmark.significance import LEVEL
 from sightunseen.core.metrics import ACCURACIES, definitions
 
 
@@ -83,7 +84,7 @@ def _notes(comparison: Comparison, metrics: Sequence[str]) -> list[str]:
     if comparison.repeated:
         names = ", ".join(comparison.repeated)
         notes.append(
-            f"Several results on one data set, of which the one with most splits is used: {names}. Run them in a folder of "
-            "their own."
+            f"On one data set, {names} have several results, such as with other hyperparameters; the last one is shown. Use a "
+            "results folder for each."
         )
     return notes

@@ -124,4 +124,4 @@ class MethodEntry:
     @property
     def shown(self) -> str:
         """Name of the variant in result tables."""
-        return self.label or self.name
+        return quoted(self.label or self.name, LABEL_LENGTH)

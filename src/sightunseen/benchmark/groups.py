@@ -35,7 +35,7 @@ def _without_seed(outcome: Outcome) -> str:
     return job_id({**outcome.identity, "seed": None, "method": {**method, "settings": settings}})
 
 
-def newest(outcomes: Iterable[Outcome], name: Callable[[Outcome], str] = lambda outcome: outcome.variant) -> list[Outcome]:
+def newest(outcomes: Iterable[Outcome], name: Callable[[Outcome], str] = lambda outcome: outcome.row_name) -> list[Outcome]:
     """Choose one result per name and data set: a changed plan or method leaves earlier ones in the folder.
 
     Parameters
@@ -43,13 +43,13 @@ def newest(outcomes: Iterable[Outcome], name: Callable[[Outcome], str] = lambda 
     outcomes : iterable of Outcome
         Outcomes of jobs.
     name : callable, optional
-        Returns the name of the row of an outcome. Default: that of the variant of the method.
+        Returns the name of the row of an outcome. Default: :attr:`Outcome.row_name`.
 
     Returns
     -------
     list of Outcome
-        Of several results under one name on one data set, that of the newest version on this data set, and of these the one
-        with most seeds that are done.
+        For each name and data set, the seeds of one result: of the newest version that has a finished job, the result that
+        was computed last.
     """
     rivals: dict[tuple[str, str], list[list[Outcome]]] = defaultdict(list)
     for group in seeds_together(outcomes):
@@ -57,6 +57,7 @@ def newest(outcomes: Iterable[Outcome], name: Callable[[Outcome], str] = lambda 
     return [outcome for groups in rivals.values() for outcome in max(groups, key=_recency)]
 
 
-def _recency(group: Sequence[Outcome]) -> tuple[int, int]:
-    """Sort key of results of one name: version, then number of seeds."""
-    return group[0].version, sum(outcome.state == DONE for outcome in group)
+def _recency(group: Sequence[Outcome]) -> tuple[bool, int, str, int]:
+    """Sort key of results of one name: whether there is one at all, version, time of the last job, then number of seeds."""
+    created = [str(outcome.record.get("created", "")) for outcome in group if outcome.state == DONE]
+    return len(created) > 0, group[0].version, max(created, default=""), len(created)

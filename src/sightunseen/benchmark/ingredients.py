@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sightunseen.benchmark.entries import DataEntry, MethodEntry
-from sightunseen.benchmark.groups import seeds_together
+from sightunseen.benchmark.groups import newest, seeds_together
 from sightunseen.benchmark.outcome import DONE, Outcome
 from sightunseen.benchmark.paper_ablation import check_ablation
 from sightunseen.benchmark.plan import Plan
 from sightunseen.benchmark.result_tables import Table
 from sightunseen.benchmark.rows import Row, row_of
+from sightunseen.benchmark.variant_names import OWN
 from sightunseen.core.metrics import ACCURACIES, definitions
+from sightunseen.methods.base.presets import QUICK
 from sightunseen.methods.catalogue import CARDS
 
 WHOLE, ADAPTED = "Foresight", "Foresight-tran"
@@ -84,7 +86,8 @@ PARTS: Mapping[str, tuple[Sequence[MethodEntry], str]] = {
     ),
     "adapted to unlabelled images": (
         TRANSDUCTION,
-        "Foresight-tran has 10 rounds and selects temperature and trust; the first row is not adapted.",
+        "Foresight-tran has 10 rounds and selects temperature; it is not adapted if adapting does not help on validation "
+        "classes. The first row is not adapted.",
     ),
 }
 NUMBERS = {"T1_validation": "T1 val.", "H_validation": "H val.", "T1": "T1 test", "H": "H test", "H_plain": "H plain"}
@@ -168,11 +171,9 @@ def studies(outcomes: Iterable[Outcome]) -> list[Study]:
     """
     entries = {(entry.name, entry.shown): bool(entry.label) for rows, _ in PARTS.values() for entry in rows}
     found: dict[str, list[Row]] = defaultdict(list)
-    for group in seeds_together(outcomes):
-        shown = group[0].shown
-        if (shown["method"], shown["label"]) in entries and "skipped" not in group[0].identity:
-            semantics = group[0].identity.get("data", {}).get("semantics", "")
-            found[f"{shown['data']}, {semantics}"].append(_row(group))
+    of_study = [one for one in outcomes if (one.shown["method"], one.shown["label"]) in entries and _as_it_is(one)]
+    for group in seeds_together(newest(of_study, lambda one: f"{one.row_name} {_semantics(one)}")):
+        found[f"{group[0].shown['data']}, {_semantics(group[0])}"].append(_row(group))
     return [
         Study(name, {title: _chosen(rows, wanted) for title, (wanted, _) in PARTS.items()})
         for name, rows in sorted(found.items())
@@ -194,6 +195,15 @@ def study_tables(outcomes: Iterable[Outcome]) -> list[Table]:
         Three tables per study.
     """
     return [table for study in studies(outcomes) for table in study.tables()]
+
+
+def _as_it_is(outcome: Outcome) -> bool:
+    """Whether a method ran with its defaults and its own feature scaling."""
+    return outcome.budget in ("", QUICK) and outcome.scaling == OWN and "skipped" not in outcome.identity
+
+
+def _semantics(outcome: Outcome) -> str:
+    return str(outcome.identity.get("data", {}).get("semantics", ""))
 
 
 def _chosen(rows: Sequence[Row], entries: Sequence[MethodEntry]) -> list[Row]:

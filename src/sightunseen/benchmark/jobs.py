@@ -105,7 +105,7 @@ def specifications_of(job: Job) -> tuple[TrainingSpecification, AdaptationSpecif
     method = method_class(card.estimator)
     training = TrainingSpecification(
         method=method,
-        parameters={**card.settings, **entry.settings},
+        parameters=entry.settings,
         search=entry.search,
         search_scaling=job.scaling == SEARCHED,
         seed=job.seed,
@@ -114,15 +114,14 @@ def specifications_of(job: Job) -> tuple[TrainingSpecification, AdaptationSpecif
     if card.setting == INDUCTIVE:
         if entry.adaptation or entry.adaptation_search:
             raise SettingsError(
-                f"{entry.name} is inductive and takes no adaptation. Remove it, or name the transductive method."
+                f"adaptation is for transductive methods, and {entry.name} is inductive. Remove it, or name the -tran method."
             )
         return training, None
     if not issubclass(method, AdaptableClassifier):
         raise SettingsError(
             f"{entry.name} has no transductive form: its class is not an AdaptableClassifier. Name the method without -tran."
         )
-    parameters = {**card.adaptation, **entry.adaptation}
-    adaptation = AdaptationSpecification(parameters=parameters, search=entry.adaptation_search, **how)
+    adaptation = AdaptationSpecification(parameters=entry.adaptation, search=entry.adaptation_search, **how)
     adaptation.check(training.estimators()[0])
     return training, adaptation
 

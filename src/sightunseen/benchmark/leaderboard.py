@@ -11,6 +11,7 @@ from sightunseen.benchmark.groups import newest, seeds_together
 from sightunseen.benchmark.outcome import Outcome
 from sightunseen.benchmark.result_tables import (
     SCALING_NOTE,
+    SECONDS,
     Table,
     cost_columns,
     rank_of,
@@ -19,13 +20,13 @@ from sightunseen.benchmark.result_tables import (
     variant_notes,
 )
 from sightunseen.benchmark.rows import SHORT, Row, row_of
-from sightunseen.benchmark.variant_names import OWN, SEARCHED
+from sightunseen.benchmark.variant_names import OWN, SEARCHED, kind_of_preset
 from sightunseen.core.metrics import ACCURACIES, definitions
 from sightunseen.methods.catalogue import CARDS, INDUCTIVE, TRANSDUCTIVE
 
 LEADERS = {INDUCTIVE: "Foresight", TRANSDUCTIVE: "Foresight-tran"}
 TITLE = "Leaderboard"
-PARTIAL = "Ranks marked * are means over the data sets with a result only, and do not compare with the others."
+PARTIAL = "* mean over the data sets with a result only, and among all rows; unmarked ranks are among the rows without *."
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,18 @@ class Entry:
 
     Parameters
     ----------
+    name : str
+        Name of the variant.
     rows : dict of str to Row
         Results by data set; those without a result are left out.
     ranks : dict of str to float
-        Mean rank over these data sets by T1 and by H; infinite without a result by that metric.
+        Mean rank over these data sets by T1 and by H, of a complete variant among the complete ones; infinite without a result
+        by that metric.
     complete : bool
         Whether there is a result on every data set.
     """
 
+    name: str
     rows: dict[str, Row]
     ranks: dict[str, float]
     complete: bool
@@ -49,7 +54,8 @@ class Entry:
     @property
     def first(self) -> Row:
         """Row of the first data set, for what all rows have in common."""
-        return next(iter(self.rows.values()))
+        row = next(iter(self.rows.values()))
+        return replace(row, budget=kind_of_preset(row.budget))
 
     @property
     def cost(self) -> dict[str, float]:
@@ -106,10 +112,10 @@ def _listed(outcomes: Iterable[Outcome]) -> list[Outcome]:
 def _rows(outcomes: Sequence[Outcome], setting: str) -> dict[str, dict[str, Row]]:
     """Rows with a result by data set, sorted, and variant."""
     found: dict[str, dict[str, Row]] = defaultdict(dict)
-    for group in seeds_together(outcomes):
+    for group in seeds_together(one for one in outcomes if one.shown["setting"] == setting):
         row = row_of(group)
-        if group[0].shown["setting"] == setting and row.seeds:
-            found[group[0].split_name][row.variant] = row
+        if row.seeds:
+            found[group[0].split_name][group[0].row_name] = row
     return {data: found[data] for data in sorted(found)}
 
 
@@ -127,16 +133,21 @@ def entries(rows: dict[str, dict[str, Row]]) -> list[Entry]:
         Variants with results on all data sets, then the others.
     """
     found = []
-    for variant in dict.fromkeys(name for of_data in rows.values() for name in of_data):
+    variants = dict.fromkeys(name for of_data in rows.values() for name in of_data)
+    complete = {name for name in variants if all(name in of_data for of_data in rows.values())}
+    rivals = {data: [row for name, row in of_data.items() if name in complete] for data, of_data in rows.items()}
+    everyone = {data: list(of_data.values()) for data, of_data in rows.items()}
+    for variant in variants:
         own = {data: of_data[variant] for data, of_data in rows.items() if variant in of_data}
-        ranks = {metric: _mean_rank(own, rows, metric) for metric in COMPARED}
-        found.append(Entry(own, ranks, complete=len(own) == len(rows)))
-    return sorted(found, key=lambda entry: (not entry.complete, entry.ranks["H"], entry.first.variant))
+        among = rivals if variant in complete else everyone
+        ranks = {metric: _mean_rank(own, among, metric) for metric in COMPARED}
+        found.append(Entry(variant, own, ranks, variant in complete))
+    return sorted(found, key=lambda entry: (not entry.complete, entry.ranks["H"], entry.name))
 
 
-def _mean_rank(own: dict[str, Row], rows: dict[str, dict[str, Row]], metric: str) -> float:
-    """Mean rank of a variant over the data sets on which it has a result."""
-    ranks = [rank_of(row, list(rows[data].values()), metric) for data, row in own.items()]
+def _mean_rank(own: dict[str, Row], among: dict[str, list[Row]], metric: str) -> float:
+    """Mean rank of a variant over the data sets on which it has a result, among rows by data set."""
+    ranks = [rank_of(row, among[data], metric) for data, row in own.items()]
     known = [rank for rank in ranks if rank is not None]
     return statistics.fmean(known) if known else math.inf
 
@@ -162,7 +173,7 @@ def _overview(setting: str, rows: dict[str, dict[str, Row]]) -> Table:
         line += [f"{statistics.fmean(row.seconds for row in entry.rows.values()):.0f}"]
         lines.append([*line, *(cell(replace(entry.first, cost=entry.cost)) for _, cell in cost)])
     notes = [
-        "Percent, mean ± standard deviation over seeds; rank: mean over data sets, 1 is best; s: mean seconds of a job.",
+        f"Percent, mean ± standard deviation over seeds; rank: mean over data sets, 1 is best; s: mean {SECONDS[setting]}.",
         *([] if all(entry.complete for entry in found) else [PARTIAL]),
         definitions(ACCURACIES),
         *variant_notes(every),
@@ -229,7 +240,8 @@ def _lead(rows: Sequence[Row], leader: str) -> list[str]:
     cells: list[str] = []
     for metric in COMPARED:
         means = {row.variant: row.mean(metric) or 0.0 for row in rows if row.selection == "validation"}
-        own, others = means.pop(leader, None), means
+        variants = {row.variant for row in rows if row.method == leader}  # with other hyperparameters
+        own, others = means.get(leader), {name: mean for name, mean in means.items() if name not in variants}
         if own is None or not others:
             return []
         best = max(others, key=others.__getitem__)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sightunseen.benchmark.draws import Draw
-from sightunseen.benchmark.variant_names import OWN, variant_name
+from sightunseen.benchmark.variant_names import OWN, kind_of_preset, variant_name
 
 DONE, FAILED, SKIPPED = "done", "failed", "skipped"
 FLOPS, JOULES = "flops", "joules_"  # names of costs; that of energy is followed by the device
@@ -78,6 +78,11 @@ class Outcome:
     def variant(self) -> str:
         """Name of the variant of the method, by which its rows and lines are told apart."""
         return variant_name(self.shown["label"], self.budget, self.scaling, self.shown["selection"])
+
+    @property
+    def row_name(self) -> str:
+        """Name of the variant in rows over several data sets: presets for one data set, such as paper-cub, are one."""
+        return variant_name(self.shown["label"], kind_of_preset(self.budget), self.scaling, self.shown["selection"])
 
 
 def job_id(identity: Mapping[str, Any]) -> str:

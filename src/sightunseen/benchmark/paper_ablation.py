@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from sightunseen.benchmark.entries import DataEntry, MethodEntry
-from sightunseen.benchmark.groups import seeds_together
+from sightunseen.benchmark.groups import newest, seeds_together
 from sightunseen.benchmark.outcome import Outcome
 from sightunseen.benchmark.plan import Plan
 from sightunseen.benchmark.published import published_row
@@ -237,9 +237,9 @@ def ablations(outcomes: Iterable[Outcome]) -> list[Ablation]:
         Empty if no variant with another space than A→V (method Projection) was run.
     """
     runs: dict[tuple[str, tuple[tuple[str, str], ...]], list[list[Outcome]]] = defaultdict(list)
-    for group in seeds_together(outcomes):
-        if _variant(group[0]) is not None:
-            runs[group[0].shown["data"], _shared(group[0])].append(group)
+    shown = (outcome for outcome in outcomes if _variant(outcome) is not None)
+    for group in seeds_together(newest(shown, lambda outcome: f"{_variant(outcome)} {_shared(outcome)}")):
+        runs[group[0].shown["data"], _shared(group[0])].append(group)
     found = []
     for (data, shared), groups in sorted(runs.items()):
         same_data = [set(others) for name, others in runs if name == data]

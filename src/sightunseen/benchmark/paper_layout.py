@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from sightunseen.benchmark.groups import newest
 from sightunseen.benchmark.outcome import DONE, Outcome
 from sightunseen.benchmark.rows import SHORT, SHORT_NOTE, mostly_short
-from sightunseen.benchmark.significance import FEWEST, LEVEL, not_worse
-from sightunseen.benchmark.variant_names import variant_name
+from sightunseen.benchmark.significance import FEWEST, LEVEL, p_values_of
+from sightunseen.benchmark.variant_names import kind_of_preset, variant_name
 from sightunseen.core.metrics import ACCURACIES, definitions
-from sightunseen.methods.base.presets import BUDGETS
 from sightunseen.methods.catalogue import INDUCTIVE, TRANSDUCTIVE
 
 DATA = ("SUN", "CUB", "AWA1", "AWA2", "APY")  # in the order of the paper
@@ -22,6 +21,7 @@ METHODS = (
 OURS = ("CVC", "CVC-tran-XE", "CVC-tran-GXE")
 TITLES = {INDUCTIVE: "Zero-shot learning accuracy", TRANSDUCTIVE: "Transductive zero-shot learning accuracy"}
 AS_GOOD = "°"  # mark of a result that is not significantly worse than the best
+UNTESTED = "?"  # mark of a result with too few seeds to be compared with the best
 
 Seeds = Mapping[int, Outcome]
 
@@ -79,8 +79,8 @@ class PaperTable:
 def paper_tables(outcomes: Iterable[Outcome]) -> list[PaperTable]:
     """Build the tables of the paper: inductive and transductive methods, all data sets side by side.
 
-    The best number of each column is found among methods that were selected in the same way: those selected on test data are
-    compared among themselves. A preset that differs between data sets makes one row; budgets make rows of their own.
+    Methods selected on test data are compared among themselves, all others together. A preset that differs between data sets
+    makes one row; budgets make rows of their own.
 
     Parameters
     ----------
@@ -105,9 +105,10 @@ def _table(setting: str, outcomes: Sequence[Outcome]) -> PaperTable:
     for outcome in sorted(shown, key=_data_order):
         found[outcome.split_name][names[outcome.id]][outcome.shown["seed"]] = outcome
     rows: dict[str, Cells] = defaultdict(dict)
+    tested = any(len(seeds) >= FEWEST for by_name in found.values() for seeds in by_name.values())
     for data, by_name in found.items():
         for metric in ACCURACIES:
-            for name, cell in _column(by_name, metric).items():
+            for name, cell in _column(by_name, metric, tested).items():
                 rows[name][data, metric] = cell
     groups: dict[int, dict[str, Cells]] = defaultdict(dict)
     for order, name in sorted({(_method_order(outcome), names[outcome.id]) for outcome in shown}):
@@ -119,11 +120,11 @@ def _row_names(outcomes: Sequence[Outcome]) -> dict[str, str]:
     """Name of the row of each outcome, by id; the budget is named if the method has several."""
     budgets: dict[str, set[str]] = defaultdict(set)
     for outcome in outcomes:
-        budgets[outcome.shown["label"]].add(_budget(outcome))
+        budgets[outcome.shown["label"]].add(kind_of_preset(outcome.budget))
     return {
         outcome.id: variant_name(
             outcome.shown["label"],
-            _budget(outcome) if len(budgets[outcome.shown["label"]]) > 1 else "",
+            kind_of_preset(outcome.budget) if len(budgets[outcome.shown["label"]]) > 1 else "",
             outcome.scaling,
             outcome.shown["selection"],
         )
@@ -131,13 +132,8 @@ def _row_names(outcomes: Sequence[Outcome]) -> dict[str, str]:
     }
 
 
-def _budget(outcome: Outcome) -> str:
-    """Budget of an outcome; presets for one data set, such as paper-cub, count as one."""
-    return outcome.budget if outcome.budget in BUDGETS else outcome.budget.partition("-")[0]
-
-
-def _column(by_name: Mapping[str, Seeds], metric: str) -> dict[str, Cell]:
-    """Cells of a column: those selected on test data are compared among themselves."""
+def _column(by_name: Mapping[str, Seeds], metric: str, tested: bool) -> dict[str, Cell]:
+    """Cells of a column, with marks of tests; those selected on test data are compared among themselves."""
     cells: dict[str, Cell] = {}
     for oracle in (False, True):
         scores = {
@@ -147,12 +143,17 @@ def _column(by_name: Mapping[str, Seeds], metric: str) -> dict[str, Cell]:
         }
         means = {name: statistics.fmean(values.values()) for name, values in scores.items()}
         best = max(means, key=lambda name: means[name], default="")
-        as_good = not_worse(scores, best) if best else set()
+        p_values = p_values_of(scores, best) if best and tested else {}
         for name, mean in means.items():
             is_best = round(mean, 1) == round(means[best], 1)  # as shown: ties are all in bold
+            marks = "" if is_best or name not in p_values else _mark(p_values[name])
             short = metric == ACCURACIES[0] and mostly_short(by_name[name].values())
-            cells[name] = Cell(mean, is_best, AS_GOOD * (name in as_good and not is_best) + SHORT * short)
+            cells[name] = Cell(mean, is_best, marks + SHORT * short)
     return cells
+
+
+def _mark(p_value: float | None) -> str:
+    return UNTESTED if p_value is None else AS_GOOD if p_value >= LEVEL else ""
 
 
 def _is_oracle(outcome: Outcome) -> bool:
@@ -188,6 +189,8 @@ def _notes(found: Mapping[str, Mapping[str, Seeds]], rows: Mapping[str, Cells]) 
             f"{AS_GOOD} not significantly worse than the best (paired t-test over {over}, Holm's correction, {LEVEL:.0%})"
             + ("." if drawn else "; the test images are the same for all seeds.")
         )
+    if any(UNTESTED in mark for mark in marks):
+        notes.append(f"{UNTESTED} not tested: fewer than {FEWEST} {over} in common with the best.")
     if SHORT in marks:
         notes.append(SHORT_NOTE)
     if any(map(_is_oracle, outcomes)):

@@ -37,7 +37,7 @@ class Plan:
     Parameters
     ----------
     data : tuple of DataEntry
-        Data sets.
+        Data sets; their names in tables must differ.
     methods : tuple of MethodEntry
         Methods; their names in tables must differ.
     seeds : int, default=1
@@ -58,7 +58,7 @@ class Plan:
     Raises
     ------
     SettingsError
-        If a value is not allowed, two methods or draws are the same, or there are too many jobs.
+        If a value is not allowed, two methods, data sets or draws have the same name, or there are too many jobs.
     """
 
     data: tuple[DataEntry, ...]
@@ -90,9 +90,11 @@ class Plan:
             if empty:
                 raise SettingsError(f"the search space of {entry.shown} must give {empty[0]} a list of values: [1, 10].")
             self._check_preset(entry)
-        repeated = [name for name, count in Counter(entry.shown for entry in self.methods).items() if count > 1]
-        if repeated:
-            raise SettingsError(f"the plan has '{min(repeated)}' more than once. Give each variant its own label.")
+        named = Counter(entry.shown for entry in self.methods), Counter(entry.name for entry in self.data)
+        for what, counts in zip(("method", "data set"), named, strict=True):
+            repeated = [name for name, count in counts.items() if count > 1]
+            if repeated:
+                raise SettingsError(f"the plan has the {what} '{min(repeated)}' more than once. Give each entry its own label.")
         drawn = [draw.seen for draw in self.draws]
         if len(set(drawn)) < len(drawn):
             raise SettingsError(f"seen_classes of the plan must differ; got {drawn}.")
@@ -123,7 +125,8 @@ class Plan:
         Returns
         -------
         Plan
-            The plan; other data sets are unchanged, and entries that differed in their features only are one.
+            The plan; other data sets are unchanged, and entries that differed in their features only are one. Labels of changed
+            entries name the features.
 
         Raises
         ------
@@ -135,9 +138,13 @@ class Plan:
             raise SettingsError(f"--features {quoted(name)} is for xlsa17 folders; the plan has none that can be read.")
         found: dict[DataEntry, DataEntry] = {}
         for entry in self.data:
-            if entry in folders and (entry.features or FEATURES) != name:
-                entry = replace(entry, features=name, backbone=NETWORKS.get(name, name))
-            found.setdefault(replace(entry, features=name, backbone="") if entry.features == name else entry, entry)
+            same = entry
+            if entry in folders:
+                same = replace(entry, features=name, backbone="", label="")
+                if (entry.features or FEATURES) != name:
+                    label = f"{entry.label}, {name}" if entry.label else ""
+                    entry = replace(entry, features=name, backbone=NETWORKS.get(name, name), label=label)
+            found.setdefault(same, entry)
         return replace(self, data=tuple(found.values()))
 
     def only(self, labels: Sequence[str]) -> "Plan":
@@ -258,12 +265,13 @@ def plan_of(content: Mapping[str, Any], data_folder: Path) -> Plan:
     check_scalars(content)
     words = {name: [content[name]] for name in WORDS if isinstance(content.get(name), str)}
     found = validated_plan({**content, **words})
-    methods = [MethodEntry(name) for word in found.methods for name in _names(word)]
+    groups = dict.fromkeys(name for word in found.methods if word in GROUPS for name in _names(word))
+    methods = [MethodEntry(name) for name in (*groups, *(word for word in found.methods if word not in GROUPS))]
     return Plan(
         tuple(entry.located(data_folder) for entry in found.data),
         (*methods, *found.method),
         found.seeds,
-        found.selection,
+        tuple(dict.fromkeys(found.selection)),
         found.folds,
         found.title,
         _draws(found),
@@ -279,8 +287,7 @@ def _check_number(name: str, value: int, most: int) -> None:
 
 
 def _names(word: str) -> list[str]:
-    if word not in GROUPS:
-        return [word]
+    """Names of the methods of a group."""
     groups = {name: ("all", card.setting, *([QUICK] if card.quick else [])) for name, card in CARDS.items()}
     return [name for name, card in CARDS.items() if word in groups[name] and not card.ablation]
 

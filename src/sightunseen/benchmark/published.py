@@ -11,8 +11,8 @@ from annotated_types import Len
 from sightunseen.core.documents import STRICT, parse_document, validated
 from sightunseen.core.metrics import ACCURACIES
 
-FIXED, FINE_TUNED = "fixed", "fine-tuned"
-ATTRIBUTES, SENTENCES = "attributes", "sentences"
+FIXED = "fixed"
+ATTRIBUTES, SENTENCES, OTHER = "attributes", "sentences", "other class vectors"
 SELECTED = {
     "validation": "selected on validation classes",
     "test": "selected on test data",
@@ -152,7 +152,7 @@ def published_row(method: str, data: str, semantics: str = ATTRIBUTES) -> Publis
         Name of the method.
     data : str
         Name of the data set in published tables.
-    semantics : {"attributes", "sentences"}, default="attributes"
+    semantics : {"attributes", "sentences", "other class vectors"}, default="attributes"
         Preferred kind of class vectors.
 
     Returns

@@ -1,5 +1,6 @@
 """Result tables: mean ± standard deviation over seeds, ranks, and published numbers next to the measured ones."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,6 +11,7 @@ from sightunseen.benchmark.rows import SHORT_NOTE, Row, rows_by_data
 from sightunseen.benchmark.variant_names import OWN
 from sightunseen.core.intervals import COVERAGE
 from sightunseen.core.metrics import ACCURACIES, MAIN, RECORDED, definitions, further
+from sightunseen.methods.catalogue import INDUCTIVE, TRANSDUCTIVE
 
 OTHER_CONDITIONS = "†"  # mark of numbers published with other features or class vectors
 SHOWN = {  # setting -> metrics of the table, and those with a published number
@@ -22,13 +24,17 @@ PENALTY_NOTE = (
     "classes; plain: without it."
 )
 BUDGET_NOTE = (
-    "budget: quick, defaults of the method, minutes on two cores; full, the authors' sizes and number of steps where known. "
-    "-: the method has one budget."
+    "budget: quick = defaults of the method, minutes on two cores; full = the authors' sizes and number of steps where known; "
+    "- = the method has no budgets; other names are presets."
 )
 SCALING_NOTE = (
     "scaling: own, the default of the method; searched, chosen on validation classes. Foresight always searches its own list; "
-    "methods without this choice are compared with their own scaling."
+    "methods that cannot choose, or were not measured with a searched scaling, are compared with their own."
 )
+SECONDS = {  # meaning of the column s
+    INDUCTIVE: "seconds of a job",
+    TRANSDUCTIVE: "seconds of a job, without the selection if that of the inductive job was used",
+}
 Formatter = Callable[[Row], str]  # returns the text of a row's cell
 
 
@@ -72,15 +78,15 @@ def tables(outcomes: Iterable[Outcome], setting: str | None = None, conditions: 
         Tables ordered by data set and number of seen classes; inductive before transductive methods.
     """
     grouped = rows_by_data(outcomes)
-    return [_table(f"{data}, {kind}", rows, setting, conditions) for (data, kind), rows in grouped.items()]
+    return [_table(data, kind, rows, setting, conditions) for (data, kind), rows in grouped.items()]
 
 
-def _table(title: str, rows: Sequence[Row], setting: str | None, conditions: bool) -> Table:
+def _table(data: str, kind: str, rows: Sequence[Row], setting: str | None, conditions: bool) -> Table:
     (numbers, published), ranked_by = SHOWN[setting], "T1" if setting == "zsl" else "H"
     drawn = any(row.drawn for row in rows)
     published = published if any(row.published for row in rows) else ()
     # Methods selected on test data come last and are ranked separately.
-    ordered = sorted(rows, key=lambda row: (row.selection == "oracle", -(row.mean(ranked_by) or -1.0), row.variant))
+    ordered = sorted(rows, key=lambda row: (row.selection == "oracle", _descending(row.mean(ranked_by)), row.variant))
     if setting != "zsl":  # metric plug-ins are computed among all classes
         numbers = (*numbers, *further(name for row in rows for name in row.results))
     bounded = [name for name in COMPARED if name in numbers and any(name in row.intervals for row in rows)]
@@ -97,7 +103,8 @@ def _table(title: str, rows: Sequence[Row], setting: str | None, conditions: boo
         *([("published with", _conditions)] if conditions and any(row.published for row in rows) else []),
     ]
     lines = [[cell(row) for _, cell in columns] for row in ordered]
-    return Table(title, [name for name, _ in columns], lines, _notes(rows, ranked_by, numbers, bounded))
+    notes = _notes(rows, ranked_by, numbers, bounded, SECONDS[kind])
+    return Table(f"{data}, {kind}", [name for name, _ in columns], lines, notes)
 
 
 def variant_columns(rows: Sequence[Row]) -> list[tuple[str, Formatter]]:
@@ -195,7 +202,16 @@ def rank_of(row: Row, rows: Sequence[Row], number: str) -> int | None:
 
 
 def _amount(value: float | None, unit: float) -> str:
-    return "-" if value is None else f"{value / unit:.3g}" if value < 1000 * unit else f"{value / unit:.0f}"
+    """Format an amount with three digits, but never as a power of ten."""
+    if value is None:
+        return "-"
+    amount = value / unit
+    return "<0.001" if 0 < amount < 0.001 else f"{amount:.3g}" if amount < 999.5 else f"{amount:.0f}"
+
+
+def _descending(mean: float | None) -> float:
+    """Sort key of a result; rows without one come last."""
+    return math.inf if mean is None else -mean
 
 
 def _published(row: Row, number: str) -> str:
@@ -208,12 +224,12 @@ def _conditions(row: Row) -> str:
     return "-" if found is None else f"{found.conditions}: {found.origin.source}, {found.origin.table}"
 
 
-def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str], bounded: Sequence[str]) -> list[str]:
+def _notes(rows: Sequence[Row], ranked_by: str, numbers: Sequence[str], bounded: Sequence[str], seconds: str) -> list[str]:
     drawn = any(row.drawn for row in rows)
     over = "random class splits" if drawn else "seeds"
     published = " pub.: published;" if any(row.published for row in rows) else ""
     notes = [
-        f"Percent, mean ± standard deviation over {over}; ranked by {ranked_by};{published} s: seconds per job.",
+        f"Percent, mean ± standard deviation over {over}; ranked by {ranked_by};{published} s: {seconds}.",
         definitions(numbers),
     ]
     if bounded:

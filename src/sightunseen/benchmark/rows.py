@@ -9,14 +9,14 @@ from typing import Any
 from sightunseen.benchmark.comparison import draw_order
 from sightunseen.benchmark.groups import seeds_together
 from sightunseen.benchmark.outcome import DONE, FAILED, JOULES, SKIPPED, Outcome
-from sightunseen.benchmark.published import ATTRIBUTES, SENTENCES, Published, published_row
+from sightunseen.benchmark.published import ATTRIBUTES, OTHER, SENTENCES, Published, published_row
 from sightunseen.benchmark.variant_names import OWN, variant_name
 from sightunseen.core.limits import MAGNITUDE
 from sightunseen.core.metrics import RECORDED, further
 from sightunseen.methods.catalogue import INDUCTIVE, TRANSDUCTIVE
 
 SHORT = "‡"  # mark of a row that may be undertrained
-SHORT_NOTE = f"{SHORT} may be undertrained: for most seeds the best stopping point is the last one of the whole training."
+SHORT_NOTE = f"{SHORT} may be undertrained: for most seeds, the best stopping point is the last step of the whole training."
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Row:
         Budget or preset. Empty: the method has one budget only.
     scaling : {"own", "searched"}, default="own"
         Feature scaling of the method, or chosen on validation classes.
-    semantics : {"attributes", "sentences"}, default="attributes"
+    semantics : {"attributes", "sentences", "other class vectors"}, default="attributes"
         Kind of class vectors, as published results call it.
     short : bool, default=False
         Whether the method may be undertrained: :func:`mostly_short` of its seeds.
@@ -82,7 +82,7 @@ class Row:
     @property
     def name(self) -> str:
         """Label, followed by the selection unless it was made on validation classes."""
-        return self.label if self.selection == "validation" else f"{self.label} ({self.selection})"
+        return variant_name(self.label, selection=self.selection)
 
     @property
     def variant(self) -> str:
@@ -147,8 +147,12 @@ def rows_by_data(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[Row]
     """
     rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
     order: dict[tuple[str, str], tuple[Any, ...]] = {}
+    outcomes = list(outcomes)
+    done = {(one.split_name, one.variant) for one in outcomes if one.state == DONE}
     for group in seeds_together(outcomes):
         shown, draw = group[0].shown, group[0].draw
+        if group[0].state == SKIPPED and (group[0].split_name, group[0].variant) in done:
+            continue  # the data were there in an earlier run
         key = group[0].split_name, shown["setting"]
         rows[key].append(row_of(group))
         order[key] = (shown["data"], *draw_order(draw), key[0], (INDUCTIVE, TRANSDUCTIVE).index(shown["setting"]))
@@ -259,9 +263,12 @@ def _mean_cost(done: Sequence[Outcome]) -> dict[str, float]:
 
 
 def _semantics_of(outcome: Outcome) -> str:
-    """Kind of class vectors of an outcome, as published results call it."""
-    used = outcome.identity.get("data", {}).get("semantics", "")
-    return SENTENCES if str(used).startswith("sent") else ATTRIBUTES
+    """Kind of class vectors of an outcome, as published results call it; several may be joined, with weights."""
+    used = str(outcome.identity.get("data", {}).get("semantics", "att"))  # the identity of a skipped job has no data
+    parts = {part.partition("*")[0].strip() for part in used.split("+")}
+    if parts <= {"att", "original_att", "attributes"}:
+        return ATTRIBUTES
+    return SENTENCES if all(part.startswith("sent") for part in parts) else OTHER
 
 
 def _is_number(value: Any) -> bool:

@@ -1,6 +1,8 @@
 """Run a plan: each job in a worker process, its outcome in a results folder; jobs that are done are not repeated."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 from sightunseen.benchmark.attempts import PendingJob, shown
 from sightunseen.benchmark.draws import Draw, class_numbers
 from sightunseen.benchmark.entries import DataEntry
-from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome, job_id
+from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome
 from sightunseen.benchmark.plan import Plan
 from sightunseen.benchmark.store import DamagedOutcomeError, Store
 from sightunseen.benchmark.variant_names import variant_name
@@ -34,7 +36,8 @@ def run_plan(
     """Run the jobs of a plan that are not done yet.
 
     Jobs whose data cannot be read are skipped, and attempted again in the next run. Outcomes of jobs that an earlier run
-    skipped are removed: the plan may have been corrected. A job whose stored outcome is damaged is run again.
+    skipped are removed: the plan may have been corrected. A job whose stored outcome is damaged is run again. Finished jobs
+    get the names that this plan gives to their data and method.
 
     Parameters
     ----------
@@ -49,8 +52,8 @@ def run_plan(
     tell : callable, optional
         Called with a line of text for every job.
     execute : callable, optional
-        Called with the jobs to run, all known outcomes by job id, including those that it yields, and a folder for intermediate
-        files; yields outcomes. Default: ``workers`` processes on this machine.
+        Called with the jobs to run, a mapping of job id to outcome that grows as outcomes are yielded, and a folder for
+        intermediate files; yields outcomes. Default: ``workers`` processes on this machine.
 
     Returns
     -------
@@ -60,7 +63,8 @@ def run_plan(
     Raises
     ------
     SettingsError
-        If there are too many workers, or if a method does not have a hyperparameter of the plan; no job is run.
+        If there are too many workers, if a method does not have a hyperparameter of the plan, or if two of its jobs are the
+        same; no job is run.
     StorageError
         If another run writes to the same folder, or the folder cannot be written.
     """
@@ -72,6 +76,7 @@ def run_plan(
 
     with store.locked():
         ready, skipped = _identified(plan.jobs(), tell)
+        _check_distinct(ready)
         known = store.outcomes(tell_damage) if store.jobs.is_dir() else {}
         for job, outcome in known.items():  # of an earlier run, perhaps with another version of the plan
             if outcome.state == SKIPPED:
@@ -80,6 +85,10 @@ def run_plan(
             store.add(outcome)
         for data, reason in {outcome.split_name: outcome.reason for outcome in skipped}.items():
             tell(f"skipped: all jobs on {data}: {reason}")
+        for one in ready:
+            if one.id in known and known[one.id].shown != shown(one.job):
+                known[one.id] = replace(known[one.id], shown=shown(one.job))
+                store.add(known[one.id])
         settled = {DONE} if retry else {DONE, FAILED}
         waiting = [one for one in ready if _state(known, one) not in settled]
         before = len(ready) - len(waiting)
@@ -125,6 +134,21 @@ def _identified(jobs: Sequence[Job], tell: Tell) -> tuple[list[PendingJob], list
     return [ready[index] for index in sorted(ready)], skipped
 
 
+def _check_distinct(jobs: Sequence[PendingJob]) -> None:
+    """Check that no two jobs are the same, or have the same name: they would have one outcome, or one row of a table."""
+    first: dict[str, PendingJob] = {}
+    repeated = [name for name, count in Counter(str(one.job) for one in jobs).items() if count > 1]
+    if repeated:
+        raise SettingsError(f"the plan has several jobs with the name '{repeated[0]}'. Change the label of one of the methods.")
+    for one in jobs:
+        other = first.setdefault(one.id, one)
+        if other is not one:
+            raise SettingsError(
+                f"the plan has a job twice, as '{other.job}' and as '{one.job}': same data, method, hyperparameters and "
+                "selection. Remove one of them."
+            )
+
+
 def _identity_without_data(job: Job) -> dict[str, Any]:
     """Identity of a job whose data cannot be read."""
     name = variant_name(job.method.shown, job.budget, job.scaling)
@@ -132,7 +156,7 @@ def _identity_without_data(job: Job) -> dict[str, Any]:
 
 
 def _state(known: dict[str, Outcome], one: PendingJob) -> str | None:
-    outcome = known.get(job_id(one.identity))
+    outcome = known.get(one.id)
     return outcome.state if outcome else None
 
 

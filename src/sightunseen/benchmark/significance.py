@@ -65,8 +65,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in found]
 
 
-def not_worse(scores: Mapping[str, Mapping[int, float]], best: str) -> set[str]:
-    """Find the methods that are not significantly worse than the best one.
+def p_values_of(scores: Mapping[str, Mapping[int, float]], best: str) -> dict[str, float | None]:
+    """Test whether the best method is better than each of the others.
 
     Parameters
     ----------
@@ -77,10 +77,10 @@ def not_worse(scores: Mapping[str, Mapping[int, float]], best: str) -> set[str]:
 
     Returns
     -------
-    set of str
-        Methods whose paired t-test against the best is not significant at 5% after Holm's correction, without the best itself
-        and without methods that share fewer than three seeds with it.
+    dict of str to float or None
+        p-value of the paired t-test of every other method against the best, after Holm's correction; None for methods that
+        share fewer than three seeds with it.
     """
     tested = {name: paired_p_value(scores[best], found) for name, found in scores.items() if name != best}
     p_values = {name: value for name, value in tested.items() if value is not None}
-    return {name for name, value in zip(p_values, holm(list(p_values.values())), strict=True) if value >= LEVEL}
+    return {**tested, **dict(zip(p_values, holm(list(p_values.values())), strict=True))}

@@ -1,9 +1,30 @@
 """Names of the variants of a method in tables and figures."""
 
-from sightunseen.methods.base.presets import QUICK
+from sightunseen.methods.base.presets import BUDGETS, QUICK
 
 OWN, SEARCHED = "own", "searched"
 SCALINGS = (OWN, SEARCHED)  # the feature scaling of the method, or one chosen on validation classes
+
+
+def kind_of_preset(name: str) -> str:
+    """Name of a budget or preset in rows over several data sets, where presets for one data set each are one.
+
+    Parameters
+    ----------
+    name : str
+        Budget or preset.
+
+    Returns
+    -------
+    str
+        The budget, or the preset without the name of the data set.
+
+    Examples
+    --------
+    >>> kind_of_preset("full"), kind_of_preset("paper-cub")
+    ('full', 'paper')
+    """
+    return name if name in BUDGETS else name.partition("-")[0]
 
 
 def variant_name(label: str, budget: str = "", scaling: str = OWN, selection: str = "validation") -> str:

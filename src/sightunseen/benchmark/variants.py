@@ -52,9 +52,8 @@ class Job:
     trained: bool = False
 
     def __str__(self) -> str:
-        name = variant_name(self.method.shown, self.budget, self.scaling)
-        chosen = "" if self.selection == "validation" else f", {self.selection}"
-        return f"{self.split_name}, {name}, seed {self.seed}{chosen}"
+        name = variant_name(self.method.shown, self.budget, self.scaling, self.selection)
+        return f"{self.split_name}, {name}, seed {self.seed}"
 
     @property
     def split_name(self) -> str:
@@ -71,8 +70,7 @@ class Job:
 def variants(entry: MethodEntry, data: DataEntry, selection: str, budgets: Sequence[str], scalings: Sequence[str]) -> list[Job]:
     """List the jobs of a method on a data set that differ in budget and feature scaling, with seed 0.
 
-    A method without a budget runs as it is, and one whose scaling cannot be chosen runs with its own: once, even if the plan
-    has several.
+    A method that has no budgets, or whose feature scaling cannot be chosen, runs once, even if the plan has several.
 
     Parameters
     ----------
@@ -128,7 +126,7 @@ def with_preset(entry: MethodEntry, preset: Preset, selection: str = "validation
     preset : Preset
         The preset.
     selection : {"validation", "none", "oracle"}, default="validation"
-        How hyperparameters are selected. "none": the search space of the preset is not used.
+        How hyperparameters are selected. "none": the entry has no search spaces.
 
     Returns
     -------
@@ -136,7 +134,7 @@ def with_preset(entry: MethodEntry, preset: Preset, selection: str = "validation
         The method without a preset.
     """
     card = card_of(entry.name)
-    search = entry.search
+    search, adaptation_search = (None, None) if selection == "none" else (entry.search, entry.adaptation_search)
     if search is None and selection != "none":
         search = preset.search_without({**card.settings, **entry.settings})
     adaptation = {**preset.adaptation, **card.adaptation} if card.setting == "transductive" else {}
@@ -145,6 +143,7 @@ def with_preset(entry: MethodEntry, preset: Preset, selection: str = "validation
         preset="",
         settings={**preset.settings, **card.settings, **entry.settings},
         search=search,
+        adaptation_search=adaptation_search,
         adaptation={**adaptation, **entry.adaptation},
     )
 

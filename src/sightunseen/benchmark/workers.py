@@ -61,15 +61,16 @@ def lanes(workers: int, waiting: Sequence[PendingJob], gpu: bool, cores: int) ->
     Returns
     -------
     list of Lane
-        One lane. With a GPU and several workers two, of that many workers each: gradient-trained methods share the GPU, and
-        closed-form methods run on the CPU at the same time.
+        One lane of at most ``workers`` processes. With a GPU and several workers, two: gradient-trained methods on the GPU,
+        closed-form methods on the CPU.
     """
     trained = sum(one.job.trained for one in waiting)
-    if not (gpu and workers > 1 and 0 < trained < len(waiting)):
-        return [Lane(min(workers, len(waiting)), max(1, cores // workers))]
-    threads = max(1, cores // (2 * workers))
-    beside = min(workers, len(waiting) - trained)
-    return [Lane(min(workers, trained), threads, True), Lane(beside, threads, False, gpu=False)]
+    split = gpu and workers > 1 and 0 < trained < len(waiting)
+    counts = [min(workers, trained), min(workers, len(waiting) - trained)] if split else [min(workers, len(waiting))]
+    threads = max(1, cores // sum(counts))
+    if not split:
+        return [Lane(counts[0], threads)]
+    return [Lane(counts[0], threads, True), Lane(counts[1], threads, False, gpu=False)]
 
 
 def outcomes(
@@ -98,6 +99,8 @@ def outcomes(
     Outcome
         Outcome of one job.
     """
+    if not waiting:
+        return
     found = lanes(workers, waiting, _has_gpu() if gpu is None else gpu, available_cores())
     pools = [_Worker(lane) for lane in found for _ in range(lane.workers)]
     queue = JobQueue(waiting, known)

@@ -132,7 +132,7 @@ def _ranking(anchor: str, rows: Sequence[Row]) -> Figure:
     panels = [Panel(_ranked(metric, rows), PANELS[metric], STEP * len(rows)) for metric in COMPARED]
     caption = (
         "Mean and one standard deviation over seeds of each method, best first. Diamonds are published numbers, for "
-        "orientation only: they use other features and were often selected on test data."
+        "orientation only: most use other features, and many were selected on test data."
     )
     if rows[0].drawn:
         caption = "Mean and one standard deviation over random class splits of each method, best first."

@@ -5,7 +5,8 @@ from typing import Any
 
 import altair as alt
 
-from sightunseen.benchmark.comparison import COMPARED, LEVEL, Comparison, cliques
+from sightunseen.benchmark.comparison import COMPARED, Comparison, cliques
+from sightunseen.benchmark.significance import LEVEL
 from sightunseen.core.metrics import METRICS
 from sightunseen.report.figures import BLUE, GREY, ORANGE, ROWS, Figure, Panel, columns_of
 

@@ -83,13 +83,14 @@ def time_figure(anchor: str, rows: Sequence[Row]) -> Figure:
     texts = _texts(rows, points, points)
     found = [(row.variant, *of_row, *text) for row, of_row, text in zip(rows, numbers, texts, strict=True)]
     base = alt.Chart(ROWS).encode(
-        x=alt.X("seconds:Q", title="seconds per job", scale=alt.Scale(type="log", nice=False, padding=EDGE)),
+        x=alt.X("seconds:Q", title="seconds of a job", scale=alt.Scale(type="log", nice=False, padding=EDGE)),
         y=alt.Y("H:Q", title="H (%)", scale=_scale()),
     )
     tooltip = ["method:N", alt.Tooltip("seconds:Q", format=".0f"), alt.Tooltip("H:Q", format=".1f")]
     chart = alt.layer(base.mark_circle(size=80, color=BLUE, opacity=0.9).encode(tooltip=tooltip), _names(base))
     caption = (
-        "H of each method against the time of one job: selection, training and evaluation. Up and to the left is better."
+        "H of each method against the time of one job: selection, training and evaluation; that of a transductive method may "
+        "lack the selection, if an inductive job made it. Up and to the left is better."
         f"{_omitted(rows)}"
     )
     columns = columns_of(("method", "seconds", "H", *LABELS), found)

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -157,6 +158,20 @@ def test_other_class_vectors_are_a_separate_study() -> None:
     found = study_tables([*outcomes(), *outcomes(semantics="sentences")])
     assert [table.title.split(":")[0] for table in found] == ["CUB res50, att"] * 3 + ["CUB res50, sentences"] * 3
     assert {row["seeds"] for table in found for row in lines(table).values()} == {"2"}
+
+
+def test_newest_result_with_defaults_has_the_row() -> None:
+    first = next(one for one in outcomes() if one.shown["label"] == "CVC")
+
+    def like(t1: float, version: int = 0, **shown: str) -> Outcome:
+        method = {**first.identity["method"], "version": version, "settings": {"changed": version, **shown}}
+        results = {**first.record["results"], "T1": t1}
+        record = {**first.record, "results": results}
+        return replace(first, identity={**first.identity, "method": method}, shown={**first.shown, **shown}, record=record)
+
+    others = [like(20.0, version=2), like(90.0, budget="full"), like(91.0, scaling="searched")]
+    found = [row for table in study_tables([*outcomes(), *others]) for row in table.rows if row[0] == "CVC"]
+    assert [row[3] for row in found] == ["20.0"]
 
 
 def test_failed_job_has_an_empty_row_and_a_note() -> None:

@@ -62,8 +62,9 @@ def test_ranks_are_means_over_data_sets() -> None:
     (table,) = overviews(found)
     assert table.title == "Leaderboard, inductive"
     eszsl, ale, sae = row(table, method="ESZSL"), row(table, method="ALE"), row(table, method="SAE")
-    assert (eszsl["rank H"], ale["rank H"], sae["rank H"]) == ("2.0", "2.0", "1.0*")  # 2 and 2; 3 and 1; 1, none on AWA1
-    assert (eszsl["rank T1"], ale["rank T1"]) == ("2.0", "2.0")  # 3 and 1; 2 and 2
+    # SAE has no result on AWA1, and does not count in the ranks of the others.
+    assert (eszsl["rank H"], ale["rank H"], sae["rank H"]) == ("1.5", "1.5", "1.0*")  # 1 and 2; 2 and 1; 1
+    assert (eszsl["rank T1"], ale["rank T1"]) == ("1.5", "1.5")  # 2 and 1; 1 and 2
     assert eszsl["CUB: T1"] == "51.0 ± 1.0"
     assert sae["AWA1: T1"] == "-"
     assert (eszsl["year"], eszsl["s"]) == ("2015", "4")
@@ -80,7 +81,7 @@ def test_incomplete_rows_are_sorted_by_the_ranks_that_they_have() -> None:
     ]
     (table,) = overviews(found)
     assert [one["method"] for one in rows(table)] == ["ESZSL", "SAE", "ALE"]
-    assert [one["rank H"] for one in rows(table)] == ["1.5", "1.0*", "3.0*"]
+    assert [one["rank H"] for one in rows(table)] == ["1.0", "1.0*", "3.0*"]  # incomplete rows are ranked among all
 
 
 def test_row_without_seen_test_images_has_no_rank_by_h() -> None:
@@ -88,7 +89,16 @@ def test_row_without_seen_test_images_has_no_rank_by_h() -> None:
     without.record["results"]["H"] = None
     (table,) = overviews([outcome("ESZSL", 50.0, 40.0), outcome("ESZSL", 50.0, 40.0, data="AWA1"), without])
     ranks = [(one["method"], one["rank T1"], one["rank H"]) for one in rows(table)]
-    assert ranks == [("ESZSL", "1.5", "1.0"), ("SAE", "1.0*", "-")]
+    assert ranks == [("ESZSL", "1.0", "1.0"), ("SAE", "1.0*", "-")]
+
+
+def test_last_of_several_results_is_shown() -> None:
+    """Changed hyperparameters under the same label leave the former result in the folder."""
+    former = [outcome("ALE", 50.0, 40.0, seed, record={"created": "2026-11-01T10:00:00+00:00"}) for seed in range(2)]
+    again = outcome("ALE", 60.0, 45.0, record={"created": "2026-11-01T11:00:00+00:00"})
+    changed = replace(again, identity={**again.identity, "search": "another"})
+    for found in ([*former, changed], [changed, *former]):
+        assert [one["CUB: T1"] for one in rows(overviews(found)[0])] == ["60.0"]
 
 
 def test_oracle_draws_and_older_versions_are_left_out() -> None:
@@ -180,6 +190,36 @@ def test_lead_is_the_difference_to_the_best_other_method_with_each_scaling() -> 
     assert lead_table(found[1:]) is None
 
 
+def test_variants_of_foresight_are_not_the_best_other_method() -> None:
+    found = [
+        outcome("Foresight", 60.0, 50.0),
+        outcome("Foresight", 70.0, 55.0, label="Foresight, more folds"),
+        outcome("SAE", 40.0, 45.0),
+    ]
+    table = lead_table(found)
+    assert table is not None
+    assert row(table)["T1 best other"] == "40.0 SAE"
+    assert lead_table(found[:2]) is None
+
+
+def test_preset_by_data_set_is_one_row_and_names_its_kind() -> None:
+    found = [
+        outcome("CVC", 50.0, 40.0, budget="paper-cub"),
+        outcome("CVC", 60.0, 50.0, budget="paper-awa1", data="AWA1"),
+        outcome("CVC", 45.0, 35.0, budget="quick"),
+        outcome("CVC", 55.0, 45.0, budget="quick", data="AWA1"),
+    ]
+    table = leaderboard_tables(found)[0]
+    results = [(line["budget"], line["rank T1"], line["CUB: T1"], line["AWA1: T1"]) for line in rows(table)]
+    assert results == [("paper", "1.0", "50.0", "60.0"), ("quick", "2.0", "45.0", "55.0")]
+
+
+def test_failed_job_of_a_newer_version_does_not_hide_earlier_results() -> None:
+    newer = outcome("ESZSL", 99.0, 99.0, version=2)
+    table = leaderboard_tables([outcome("ESZSL", 50.0, 40.0), Outcome(FAILED, newer.identity, newer.shown, "no memory")])[0]
+    assert [line["CUB: T1"] for line in rows(table)] == ["50.0"]
+
+
 def test_published_numbers_have_their_conditions() -> None:
     ours = [outcome("ESZSL", 50.0, 40.0), outcome("Foresight", 60.0, 50.0)]
     detail = leaderboard_tables(ours)[-1]
@@ -189,11 +229,14 @@ def test_published_numbers_have_their_conditions() -> None:
 
 
 def test_published_numbers_with_other_class_vectors_are_marked() -> None:
-    same = outcome("ESZSL", 50.0, 40.0, backbone="ResNet-101")
-    identity = {**same.identity, "data": {"semantics": "sent_splits:att"}}
-    found = [tables([one])[0] for one in (same, replace(same, identity=identity))]
-    assert [row(table, method="ESZSL")["T1 pub."] for table in found] == ["53.9", "53.9†"]
-    assert "† published with ResNet-101 and attributes; measured with ResNet-101 and sentences." in found[1].notes
+    made = outcome("ESZSL", 50.0, 40.0, backbone="ResNet-101")
+    names = ("att", "original_att*2", "sent_splits:att", "att+sent_splits:att", "names")
+    identities = [{**made.identity, "data": {"semantics": name}} for name in names]
+    found = [tables([replace(made, identity=identity)])[0] for identity in identities]
+    assert [row(table, method="ESZSL")["T1 pub."] for table in found] == ["53.9", "53.9", "53.9†", "53.9†", "53.9†"]
+    note = "† published with ResNet-101 and attributes; measured with ResNet-101 and {}."
+    for table, kind in zip(found[2:], ("sentences", "other class vectors", "other class vectors"), strict=True):
+        assert note.format(kind) in table.notes
 
 
 def test_json_has_the_cells_of_the_tables() -> None:

@@ -3,6 +3,7 @@
 import itertools
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -183,6 +184,12 @@ def test_runs_with_other_hyperparameters_are_separate_ablations() -> None:
     assert {len(table.rows) for table in found} == {13, 5}
     assert [", n_steps 2000:" in table.title for table in found] == [True, True, False, False]
     assert [", n_steps 50:" in table.title for table in found] == [False, False, True, True]
+
+
+def test_newest_version_of_a_variant_has_the_row() -> None:
+    found = list(outcomes())
+    newer = [replace(one, identity={**one.identity, "method": {**one.identity["method"], "version": 2}}) for one in found]
+    assert ablation_tables([*found, *newer]) == ablation_tables(found)
 
 
 def test_other_outcomes_have_no_ablation_tables() -> None:

@@ -89,6 +89,15 @@ def test_results_that_are_not_significantly_worse_are_marked() -> None:
     assert "not tested" in " ".join(few.notes)
 
 
+def test_results_with_too_few_seeds_are_marked_as_not_tested() -> None:
+    (table,) = paper_tables([*seeds("CVC", 54.0, 55.0, 56.0), *seeds("ESZSL", 30.0, 31.0, 32.0), *seeds("SAE", 53.0, 54.0)])
+    found = rows_of(table)
+    assert (found["SAE"][0], found["ESZSL"][0]) == ("53.5?", "31.0")
+    assert "? not tested: fewer than 3 seeds in common with the best." in table.notes
+    (table,) = paper_tables([*seeds("CVC", 54.0, 55.0), *seeds("SAE", 53.0, 54.0)])
+    assert rows_of(table)["SAE"][0] == "53.5"  # a note says that nothing is tested
+
+
 def test_equal_numbers_are_all_best() -> None:
     table = paper_tables([*seeds("ESZSL", 50.0, 50.0, 50.0), *seeds("SAE", 50.0, 50.0, 50.0)])[0]
     assert {name: cells[0] for name, cells in rows_of(table).items()} == {"ESZSL": "50.0*", "SAE": "50.0*"}

@@ -9,6 +9,7 @@ import pytest
 from sightunseen.benchmark.draws import Draw
 from sightunseen.benchmark.plan import Plan, plan_of, read_plan, ready_plans
 from sightunseen.core.errors import SettingsError
+from sightunseen.core.limits import LABEL_LENGTH
 from sightunseen.methods.catalogue import CARDS
 
 CONTENT: dict[str, Any] = {"methods": ["ESZSL", "ALE-tran"], "data": [{"path": "CUB", "features": "res50"}, {"path": "AWA1"}]}
@@ -60,6 +61,24 @@ def test_feature_file_replaces_those_of_xlsa17_folders(tmp_path: Path) -> None:
     assert found == [("CUB res50", "ResNet-50"), ("birds.npz", "")]
 
 
+def test_data_sets_of_one_name_are_refused() -> None:
+    data = [{"path": "one/CUB", "features": "res50"}, {"path": "other/CUB", "features": "res50"}]
+    with pytest.raises(SettingsError, match="the data set 'CUB res50' more than once"):
+        plan_of({**CONTENT, "data": data}, Path())
+    data[1]["label"] = "my CUB"
+    assert [entry.name for entry in plan_of({**CONTENT, "data": data}, Path()).data] == ["CUB res50", "my CUB"]
+
+
+def test_using_features_changes_labels_and_merges_entries(tmp_path: Path) -> None:
+    (tmp_path / "CUB").mkdir()
+    (tmp_path / "CUB" / "att_splits.mat").touch()
+    data = [{"path": "CUB", "features": "res50", "label": "birds"}, {"path": "CUB", "label": "birds of ResNet-101"}]
+    plan = plan_of({**CONTENT, "data": data}, tmp_path)
+    assert [entry.name for entry in plan.using_features("vgg").data] == ["birds, vgg"]
+    assert [entry.name for entry in plan.using_features("res50").data] == ["birds"]
+    assert [entry.name for entry in plan.using_features("res101").data] == ["birds, res101"]
+
+
 def test_each_seed_of_a_plan_with_seen_classes_is_a_draw() -> None:
     plan = plan_of({**CONTENT, "seeds": 3, "seen_classes": [8, "all"], "unequal": 20}, Path())
     jobs = plan.jobs()
@@ -75,6 +94,18 @@ def test_ablation_methods_are_not_part_of_groups() -> None:
     for word in ("all", "inductive", "quick"):
         assert "Projection" not in {entry.name for entry in plan_of({**CONTENT, "methods": word}, Path()).methods}
     assert [entry.name for entry in plan_of({**CONTENT, "methods": "Projection"}, Path()).methods] == ["Projection"]
+
+
+def test_groups_and_selections_may_overlap() -> None:
+    words = {"methods": ["inductive", "quick"], "selection": ["validation", "validation"]}
+    assert plan_of({**CONTENT, **words}, Path()) == plan_of({**CONTENT, "methods": "inductive"}, Path())
+
+
+def test_labels_are_printable_and_short() -> None:
+    plan = plan_of({**CONTENT, "method": [{"name": "CVC", "label": "\u001b[2J" + 20_000 * "x"}]}, Path())
+    shown = plan.methods[-1].shown
+    assert shown.isprintable()
+    assert len(shown) <= LABEL_LENGTH
 
 
 def test_method_entry_can_set_hyperparameters() -> None:
@@ -188,11 +219,21 @@ def test_plan_of_two_cores_has_all_methods() -> None:
 
 
 def test_data_names_include_features_and_semantics() -> None:
-    assert [entry.name for entry in read_plan("foresight", "d").data] == [
+    data = [{"path": "d/CUB", "features": "res50"}, {"path": "d/CUB", "features": "res50", "semantics": "sent_splits:att"}]
+    assert [entry.name for entry in plan_of({**CONTENT, "data": data}, Path()).data] == [
         "CUB res50",
         "CUB res50 sent_splits:att",
-        "AWA1 bow512",
     ]
+
+
+def test_plans_of_the_package_give_a_data_set_one_name() -> None:
+    names: dict[tuple[str, str | None, bool], set[str]] = {}
+    for plan in ready_plans():
+        for entry in read_plan(plan, "d").data:
+            sentences = "sent_splits" in (entry.semantics or "")
+            names.setdefault((entry.folder, entry.features, sentences), set()).add(entry.name)
+    assert len(names) > 5
+    assert [found for found in names.values() if len(found) > 1] == []
 
 
 def test_paper_plan_has_five_data_sets() -> None:

@@ -94,6 +94,34 @@ def test_failed_and_skipped_jobs_are_in_the_notes() -> None:
     assert column(table, "T1")["SJE"] == "-"
 
 
+def test_skipped_job_with_a_result_of_an_earlier_run_has_no_row() -> None:
+    skipped = Outcome(SKIPPED, {"skipped": ["x"]}, OUTCOMES[0].shown, "no such file")
+    assert tables([*OUTCOMES, skipped]) == tables(OUTCOMES)
+
+
+@pytest.mark.parametrize(
+    ("flops", "shown"),
+    [
+        (0.0, "0"),
+        (2e7, "<0.001"),
+        (1.234e11, "0.123"),
+        (1.234e13, "12.3"),
+        (9.994e14, "999"),
+        (9.996e14, "1000"),
+        (1.2345e16, "12345"),
+    ],
+)
+def test_amounts_are_no_powers_of_ten(flops: float, shown: str) -> None:
+    (table,) = tables([replace(outcome("ALE", 0, 50.0, 40.0), cost={"flops": flops})])
+    assert column(table, "TFLOP") == {"ALE": shown}
+
+
+def test_seconds_of_transductive_methods_may_lack_the_selection() -> None:
+    inductive, transductive = tables([*OUTCOMES, outcome("ALE-tran", 0, 55.0, 50.0, setting="transductive")])
+    assert "s: seconds of a job." in inductive.notes[0]
+    assert "s: seconds of a job, without the selection" in transductive.notes[0]
+
+
 def test_versions_of_a_method_are_not_averaged() -> None:
     first = outcome("ESZSL", 0, 20.0, 10.0)
     identity = {**first.identity, "method": {"name": "ESZSL", "version": 2, "settings": {}}}

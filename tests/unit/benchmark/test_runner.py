@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -49,6 +50,30 @@ def test_finished_jobs_are_not_repeated(plan: Callable[..., Plan], tmp_path: Pat
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
     assert len(list(store.jobs.iterdir())) == 3
     assert printed[0].startswith("2 of 3 jobs were finished in an earlier run")
+
+
+def test_finished_jobs_get_the_names_of_the_plan(plan: Callable[..., Plan], tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    run_plan(plan(FAST, {"name": "SAE"}), store)
+    before = {name: outcome.record for name, outcome in store.outcomes().items()}
+    run_plan(plan({**FAST, "label": "mine"}, data=[{"path": "world", "label": "my world"}]), store)
+    found = store.outcomes()
+    assert {name: outcome.record for name, outcome in found.items()} == before
+    names = {outcome.shown["method"]: (outcome.shown["data"], outcome.shown["label"]) for outcome in found.values()}
+    assert names == {"ESZSL": ("my world", "mine"), "SAE": ("world", "SAE")}
+
+
+def test_two_equal_jobs_are_an_error_before_any_job(plan: Callable[..., Plan], tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="a job twice, as 'world, ESZSL, seed 0' and as 'world, again, seed 0'"):
+        run_plan(plan(FAST, {**FAST, "label": "again"}), Store(tmp_path / "results"))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_two_jobs_of_one_name_are_an_error_before_any_job(plan: Callable[..., Plan], tmp_path: Path) -> None:
+    trained = {"name": "ALE", "settings": {"n_steps": 40}}
+    with pytest.raises(SettingsError, match=re.escape("with the name 'world, ALE (full), seed 0'. Change the label")):
+        run_plan(plan(trained, {**FAST, "label": "ALE (full)"}, budget=["quick", "full"]), Store(tmp_path / "results"))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_failed_job_keeps_its_error_and_others_continue(plan: Callable[..., Plan], tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sightunseen.benchmark.significance import holm, not_worse, paired_p_value
+from sightunseen.benchmark.significance import holm, p_values_of, paired_p_value
 
 
 def by_seed(*values: float) -> dict[int, float]:
@@ -46,7 +46,7 @@ def test_holm_is_monotone_and_at_most_one() -> None:
     assert holm([]) == []
 
 
-def test_methods_that_are_not_significantly_worse() -> None:
+def test_p_values_against_the_best_are_adjusted() -> None:
     rng = np.random.default_rng(0)
     base = rng.normal(50, 3, size=5)  # the spread between seeds is common to all methods
     scores = {
@@ -55,4 +55,8 @@ def test_methods_that_are_not_significantly_worse() -> None:
         "far": by_seed(*(base - 5 - rng.normal(0, 0.5, size=5))),
         "single": by_seed(10.0),
     }
-    assert not_worse(scores, "best") == {"close"}
+    found = p_values_of(scores, "best")
+    plain = {name: paired_p_value(scores["best"], scores[name]) for name in ("close", "far")}
+    assert found["single"] is None
+    assert found["far"] == min(1, 2 * plain["far"]) < 0.05  # the smaller of two p-values is doubled
+    assert found["close"] == max(plain["close"], found["far"]) > 0.05

@@ -93,6 +93,15 @@ def test_preset_without_selection_searches_nothing() -> None:
     assert training.estimators()[0].hidden == DEM.presets["full"].settings["hidden"]
 
 
+def test_search_spaces_of_the_plan_are_not_used_without_selection() -> None:
+    entry = {"name": "ALE-tran", "search": {"learning_rate": [1e-3]}, "adaptation_search": {"rounds": [1, 2]}}
+    content = {"method": [entry], "data": [{"path": "CUB"}], "selection": ["validation", "none"]}
+    chosen, plain = plan_of(content, Path()).jobs()
+    assert (chosen.method.search, chosen.method.adaptation_search) == (entry["search"], entry["adaptation_search"])
+    assert (plain.selection, plain.method.search, plain.method.adaptation_search) == ("none", None, None)
+    specifications_of(plain)
+
+
 def test_methods_that_can_choose_their_scaling_run_with_their_own_and_with_a_searched_one() -> None:
     found = plan({"name": "ESZSL"}, {"name": "Foresight"}, feature_scaling=["own", "searched"]).jobs()
     assert names(found) == ["ESZSL", "ESZSL (searched scaling)", "Foresight"]

@@ -43,8 +43,9 @@ def test_one_worker_takes_all_jobs(gpu: bool) -> None:
 
 
 def test_workers_share_the_cores() -> None:
-    assert lanes(3, pending("ESZSL", "ALE"), False, 8) == [Lane(2, 2)]
-    assert lanes(16, pending("ESZSL", "ALE"), False, 8) == [Lane(2, 1)]
+    assert lanes(3, pending("ESZSL", "ALE", "SAE", "DEM"), False, 8) == [Lane(3, 2)]
+    assert lanes(3, pending("ESZSL", "ALE"), False, 8) == [Lane(2, 4)]  # no more processes than jobs
+    assert lanes(16, pending("ESZSL", "ALE", "SAE", "DEM"), False, 3) == [Lane(4, 1)]
 
 
 def test_closed_form_methods_run_beside_those_on_the_gpu() -> None:
@@ -54,6 +55,7 @@ def test_closed_form_methods_run_beside_those_on_the_gpu() -> None:
     assert names([one for one in jobs if on_gpu.takes(one)]) == ["ALE", "DEM", "CVC"]
     assert names([one for one in jobs if beside.takes(one)]) == ["ESZSL", "SAE"]
     assert lanes(2, pending("ESZSL", "SAE"), True, 16) == [Lane(2, 8)]
+    assert lanes(6, pending("ESZSL", "ALE"), True, 16) == [Lane(1, 8, True), Lane(1, 8, False, gpu=False)]
 
 
 def test_transductive_job_waits_for_its_inductive_job_and_gets_its_record() -> None:
