@@ -110,6 +110,14 @@ def test_adapt_returns_a_new_model_and_keeps_the_old_one(name: str, world: ZeroS
     assert "otter" not in model.classes_
 
 
+def test_fit_forgets_an_adaptation(name: str, world: ZeroShotDataset) -> None:
+    again = fit(name, world).adapt(world.test_unseen.X, **ADAPTATIONS[name][1])
+    again.fit(world.train.X, world.train.y, world.classes)
+    assert not again.is_adapted
+    assert not hasattr(again, "history_")
+    assert_same_scores(again, fit(name, world), all_test_images(world))
+
+
 def test_adapt_resets_the_seen_penalty(name: str, adapted: AdaptableClassifier, world: ZeroShotDataset) -> None:
     """It was selected for the model before adaptation."""
     penalised = fit(name, world, seen_penalty=5.0).adapt(world.test_unseen.X, **ADAPTATIONS[name][1])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sightunseen.core.arrays import Floats
-from sightunseen.core.calibration import probabilities
+from sightunseen.core.calibration import probabilities, temperature_of
 from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.errors import DataError
@@ -173,7 +173,8 @@ def ask(
     labels = model.candidates(candidates)
     scores = np.asarray(model.decision_function(X, labels), dtype=np.float32)
     image_names = np.arange(len(scores)) if names is None else np.asarray(names)
-    return Answers(labels, scores, image_names.astype(str), None if truth is None else np.asarray(truth), model.temperature_)
+    temperature = temperature_of(model.calibration_for(labels))
+    return Answers(labels, scores, image_names.astype(str), None if truth is None else np.asarray(truth), temperature)
 
 
 def evenly_spaced(count: int, limit: int) -> NDArray[np.intp]:

@@ -12,7 +12,7 @@ from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.metrics import MAIN
 from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, GradientTrainedClassifier, ZeroShotClassifier
-from sightunseen.selection.search import Measurements, points_of
+from sightunseen.selection.search import Measurements
 from sightunseen.training import Hook, train
 
 POINTS = 20  # measurements along a repeated training
@@ -84,7 +84,8 @@ def rerun(model: ZeroShotClassifier, data: ZeroShotDataset, hooks: Sequence[Hook
     if not is_adapted(model):
         able = isinstance(model, AdaptableClassifier) and can_adapt
         adaptation = repeat_adaptation(model, data, hooks=hooks) if able else None
-        return Reruns(training, adaptation, agreement=prediction_agreement(model, again, images) if len(images) else None)
+        comparable = len(images) > 0 and not model.example_counts  # examples were added after the training
+        return Reruns(training, adaptation, agreement=prediction_agreement(model, again, images) if comparable else None)
     if not isinstance(again, GradientAdaptableClassifier) or not can_adapt:
         return Reruns(training, before=again)
     adaptation = repeat_adaptation(again, data, _adaptation_of(model), hooks, model.seen_penalty)
@@ -175,7 +176,7 @@ def repeat_adaptation(
         return Rerun(adapted, getattr(adapted, "history_", ()))
     stage, truth = "repeating adaptation", data.test_unseen.y
     run = model.adaptation_run(data.test_unseen.X, data.unseen, true_labels=truth, stage=stage, **options)
-    run.hooks = [Measurements(data, points_of(run)), *hooks]
+    run.hooks = [Measurements(data), *hooks]
     run.model.seen_penalty = seen_penalty
     train(run)
     notes = run.model.history_ or [{}] * len(run.model.curve_)

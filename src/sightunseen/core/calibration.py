@@ -95,6 +95,11 @@ class Calibration(Threshold):
     ECE_before: float
 
 
+def temperature_of(calibration: Calibration | None) -> float:
+    """Return the divisor of the scores before the softmax; 1 without a calibration."""
+    return 1.0 if calibration is None else calibration.temperature
+
+
 def probabilities(scores: Floats, temperature: float = 1.0) -> Any:
     """Softmax of scores over the candidates.
 

@@ -269,7 +269,8 @@ class ClassTable:
         """
         known = [label for label in other.labels.tolist() if label in self]
         if known:
-            raise DataError(f"{_some(known)} already stand in the class table. Give the new classes other names.")
+            verb = "is" if len(known) == 1 else "are"
+            raise DataError(f"{_some(known)} {verb} already in the class table. Give new classes other names.")
         if other.vectors.shape[1] != self.vectors.shape[1]:
             raise DataError(
                 f"new classes need vectors of length {self.vectors.shape[1]} ('{self.use}'); got {other.vectors.shape[1]}."

@@ -77,12 +77,15 @@ class Fold:
         All images of the validation classes.
     classes : ClassTable
         Training and validation classes.
+    all_unseen : ndarray of labels, default=None
+        The validation classes, sorted. None: those of ``test_unseen``.
     """
 
     train: Split
     test_seen: Split
     test_unseen: Split
     classes: ClassTable
+    all_unseen: Labels | None = None
 
     @cached_property
     def seen(self) -> Labels:
@@ -92,7 +95,7 @@ class Fold:
     @cached_property
     def unseen(self) -> Labels:
         """Labels of the validation classes, sorted."""
-        return np.unique(self.test_unseen.y)
+        return np.unique(self.test_unseen.y) if self.all_unseen is None else self.all_unseen
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,9 @@ class ZeroShotDataset:
         Content of ``allclasses.txt``. Only the split doctor reads it.
     backbone : mapping, default=None
         Description of the network that extracted the features, if known.
+    all_unseen : ndarray of labels, default=None
+        The unseen classes, sorted. None: those of the unseen test images, or without such images all classes that have no
+        training image.
 
     Raises
     ------
@@ -155,6 +161,7 @@ class ZeroShotDataset:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     listed_classes: tuple[str, ...] | None = field(default=None, repr=False)
     backbone: Mapping[str, Any] | None = field(default=None, repr=False)
+    all_unseen: Labels | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2:
@@ -241,6 +248,8 @@ class ZeroShotDataset:
     @cached_property
     def unseen(self) -> Labels:
         """Labels of the unseen test images, sorted; without such images, all classes that have no training image."""
+        if self.all_unseen is not None:
+            return self.all_unseen
         if len(self.test_unseen_rows):
             return np.unique(self.labels[self.test_unseen_rows])
         return np.setdiff1d(self.classes.labels, self.seen)
@@ -347,7 +356,8 @@ class ZeroShotDataset:
         if len(self.seen) < 4:
             raise DataError(
                 f"choosing on validation classes needs at least 4 seen classes to hold some out; {self.name} has "
-                f"{len(self.seen)}. Add classes, or train with fixed hyperparameters (--select none)."
+                f"{len(self.seen)}. Add classes, or train with fixed hyperparameters (--select none; in Python, fit the method "
+                "itself)."
             )
         among = self.seen if among is None else among
         ratio = len(self.unseen) / (len(self.seen) + len(self.unseen))
@@ -431,7 +441,8 @@ def apart(data: Data, hold_out: float, seed: int = 0) -> tuple[Data, Data]:
     Returns
     -------
     adapted_to, measured_on : two of the same type as ``data``
-        The data with the images to adapt to and with those held out; ``data`` twice if ``hold_out`` is 0.
+        The data with the images to adapt to and with those held out; ``data`` twice if ``hold_out`` is 0. Both have the unseen
+        classes of ``data``, also those without an image.
 
     Raises
     ------
@@ -452,5 +463,5 @@ def apart(data: Data, hold_out: float, seed: int = 0) -> tuple[Data, Data]:
 
 def _with_unseen(data: Data, rows: Indices) -> Data:
     if isinstance(data, Fold):
-        return replace(data, test_unseen=replace(data.test_unseen, rows=rows))
-    return replace(data, test_unseen_rows=rows)
+        return replace(data, test_unseen=replace(data.test_unseen, rows=rows), all_unseen=data.unseen)
+    return replace(data, test_unseen_rows=rows, all_unseen=data.unseen)

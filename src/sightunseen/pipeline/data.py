@@ -10,7 +10,8 @@ from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError, ModelError, SettingsError
 from sightunseen.core.trust import check_recorded_name
 from sightunseen.data import open_data
-from sightunseen.data.doctor import PASS, Finding, examine, repair, stop_on_failures, stopping
+from sightunseen.data.doctor import PASS, WARN, Finding, examine, repair, stop_on_failures, stopping
+from sightunseen.data.doctor.finding import some
 from sightunseen.data.gbu import is_gbu_folder
 from sightunseen.data.photo_lists import is_photos
 from sightunseen.data.source import DataSource
@@ -142,6 +143,7 @@ def open_for_model(
     findings = examine(data)
     if not len(data.train):  # test data of a trained model need no training images
         findings = [finding for finding in findings if finding.check not in ABOUT_TRAINING]
+    findings = [*findings, *_examples_of_test_classes(model, data)]
     opened = _examined(data, findings, [*allowed, *_allowed_before(model)], progress)
     _check_sizes(model, data)
     return replace(opened, differing=_differing_sources(model, data))
@@ -208,7 +210,8 @@ def open_for_photos(name: str | None, model: "ZeroShotClassifier | None" = None,
         progress.tell(f"backbone {name}, the default for photos (--backbone NAME for another one)")
     if name is None and own is None:
         raise SettingsError(
-            "the model was trained on features of an unknown backbone. Name the one that they come from: --backbone NAME"
+            "the model was trained on features of an unknown backbone, so it is not known how to embed photos. Give features: "
+            "sightunseen embed PHOTOS --backbone NAME --out features.parquet, with the backbone of the training features."
         )
     if name is None:
         assert own is not None
@@ -320,6 +323,17 @@ def _check_semantics(model: "ZeroShotClassifier", semantics: str | None) -> None
 def _allowed_before(model: "ZeroShotClassifier") -> list[str]:
     findings = model.record_.findings if model.record_ else ()
     return sorted({str(each.get("check")) for each in findings if each.get("level") == "FAIL" and not each.get("repaired")})
+
+
+def _examples_of_test_classes(model: "ZeroShotClassifier", data: ZeroShotDataset) -> list[Finding]:
+    """Warn if the model has labelled examples of unseen test classes; from their sums it cannot tell which images they were."""
+    known = {label: count for label, count in model.example_counts.items() if label in data.unseen}
+    if not known:
+        return []
+    what = f"the model has labelled examples of unseen test classes: {some(f'{one} {count}' for one, count in known.items())}."
+    why = "Results on these classes are those of few-shot learning, and the examples may be among the test images."
+    remedy = "Test on other images than the examples, or evaluate the model as it was before they were added."
+    return [Finding("examples-of-test-classes", WARN, what, why, remedy)]
 
 
 def _check_sizes(model: "ZeroShotClassifier", data: ZeroShotDataset) -> None:

@@ -133,7 +133,8 @@ def compare(validation: Validation, test: Counts, n_classes: int) -> Agreement |
     Returns
     -------
     Agreement or None
-        The comparison; None if there are fewer than two candidates in a fold or in the test, or images of a single class.
+        The comparison; None if there are fewer than two candidates in a fold or in the test, or images of a single class, or if
+        there are so few classes that chance allows any difference.
     """
     from scipy.special import stdtrit
 
@@ -146,6 +147,8 @@ def compare(validation: Validation, test: Counts, n_classes: int) -> Agreement |
     of_folds = float(np.std(expected, ddof=1)) if len(expected) > 1 else of_test * math.sqrt(n_classes / validation.classes[0])
     freedom = min(len(test.images), len(expected) if len(expected) > 1 else validation.classes[0]) - 1
     allowed = float(stdtrit(freedom, HIGH)) * math.sqrt(of_folds**2 + of_test**2)
+    if allowed >= 1:
+        return None
     return Agreement(100 * float(np.mean(expected)), 100 * float(np.mean(test.right / test.images)), 100 * allowed)
 
 

@@ -14,7 +14,7 @@ from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.methods import AdaptableClassifier, GradientAdaptableClassifier, GradientTrainedClassifier, ZeroShotClassifier
 from sightunseen.selection.choice import Choice, Grid, combinations
 from sightunseen.selection.evaluation import measure
-from sightunseen.selection.search import POINTS, Curve, Measurements, points_of
+from sightunseen.selection.search import Curve, Measurements
 from sightunseen.training import Hook, Run, Training, train, train_together
 
 BY = "H on the TEST data (an oracle, as in the authors' code)"
@@ -31,12 +31,10 @@ class BestOnTest(Measurements):
         The data.
     folder : Path
         The model folder to save to.
-    points : int, default=10
-        Number of evenly spaced points.
     """
 
-    def __init__(self, data: ZeroShotDataset, folder: Path, points: int = POINTS) -> None:
-        super().__init__(data, points)
+    def __init__(self, data: ZeroShotDataset, folder: Path) -> None:
+        super().__init__(data)
         self.folder = folder
 
     def on_chunk(self, training: Training) -> None:
@@ -159,7 +157,7 @@ def _adapt_by_gradient(
 ) -> GradientAdaptableClassifier:
     """Adapt a model, evaluate it after every round, and return it after its best round."""
     run = model.adaptation_run(images, data.unseen, **{**arguments, "hooks": ()})
-    run.hooks = [BestOnTest(data, folder, points_of(run)), *arguments.get("hooks", ())]
+    run.hooks = [BestOnTest(data, folder), *arguments.get("hooks", ())]
     train(run)
     adapted: GradientAdaptableClassifier = run.model
     _load_weights(adapted, folder)

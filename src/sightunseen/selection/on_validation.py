@@ -114,10 +114,11 @@ def choose_adaptation_on_validation(
     as_long = Choice(stop_after=getattr(model, "n_steps_", None) or None, calibration=model.calibration_)
     stages = [f"validation, fold {k + 1} of {len(folds)}" for k in range(len(folds))]
     fit_chosen(rehearsed, [as_long] * len(folds), folds, stages, hooks)
-    before = [measure(one, apart(fold, hold_out)[1]) for one, fold in zip(rehearsed, folds, strict=True)]
-    tried = search_adaptation(rehearsed, folds, fixed, grid, hooks, hold_out)
+    before = [measure(one, apart(fold, hold_out, seed)[1]) for one, fold in zip(rehearsed, folds, strict=True)]
+    tried = search_adaptation(rehearsed, folds, fixed, grid, hooks, hold_out, seed)
     choice = best_on_validation(tried, folds, "T1 + H" if many else "H")
-    return judge(choice, before, "trust" in model.adaptation_defaults(), model.temperature_)
+    optional = "trust" in model.adaptation_defaults() and "trust" not in fixed
+    return judge(choice, before, optional, model.seen_penalty, model.calibration_)
 
 
 def best_on_validation(tried: Tried, folds: Sequence[Fold], by: str = "H") -> Choice:

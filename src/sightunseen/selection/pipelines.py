@@ -54,6 +54,7 @@ class PipelineMethod(BaseEstimator):  # type: ignore[misc]
     seen_penalty = _attribute("seen_penalty")
     temperature_ = _attribute("temperature_")
     calibration_ = _attribute("calibration_")
+    calibration_for = _attribute("calibration_for")
     quick = _attribute("quick")
 
     def __init__(self, pipeline: Pipeline) -> None:

@@ -6,14 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from sightunseen.core.calibration import Calibration
+from sightunseen.core.calibration import Calibration, temperature_of
 from sightunseen.selection.choice import Choice, validation_of
 from sightunseen.selection.search import over_folds
 
 HARM = 1.0  # points of T1 that an adaptation may lose in a rehearsal without a warning
 
 
-def judge(choice: Choice, before: Sequence[Mapping[str, Any]], optional: bool, temperature: float = 0.0) -> Choice:
+def judge(
+    choice: Choice,
+    before: Sequence[Mapping[str, Any]],
+    optional: bool,
+    seen_penalty: float = 0.0,
+    calibration: Calibration | None = None,
+) -> Choice:
     """Compare the chosen adaptation with the unadapted models of the rehearsals.
 
     Parameters
@@ -24,14 +30,17 @@ def judge(choice: Choice, before: Sequence[Mapping[str, Any]], optional: bool, t
         Measurements of the unadapted model in every rehearsal.
     optional : bool
         Whether the method has the hyperparameter ``trust``, which is 0 for no adaptation.
-    temperature : float, default=0.0
-        Calibrated temperature of the model before adapting; that of the adapted model is not lower.
+    seen_penalty : float, default=0.0
+        That of the model before adapting.
+    calibration : Calibration, default=None
+        That of the model before adapting; the temperature of the adapted model is not lower.
 
     Returns
     -------
     Choice
-        The same choice; or no adaptation, if it did not improve T1 + H on average and is optional. Its report additionally has
-        ``rehearsal``, T1 and H before and after, and ``warnings``, sentences for the user.
+        The same choice; or, if it did not improve T1 + H on average and is optional, no adaptation, with the seen penalty and
+        the calibration of the model before. Its report additionally has ``rehearsal``, T1 and H before and after, and
+        ``warnings``, sentences for the user.
     """
     point = next(entry["points"][0] for entry in choice.report["tried"] if entry["settings"] == dict(choice.settings))
     t1_before, h_before = (np.array([one[name] for one in before]) for name in ("T1", "H_at_best_penalty"))
@@ -52,7 +61,7 @@ def judge(choice: Choice, before: Sequence[Mapping[str, Any]], optional: bool, t
             f"adapting did not help on validation classes ({numbers}, mean of {len(t1)} class folds), so the model was left as "
             "it is. To adapt it nevertheless, set trust, for example --set trust=1."
         ]
-        return _without_adaptation(choice, before, report)
+        return _without_adaptation(choice, before, report, seen_penalty, calibration)
     if gain <= 0:
         report["warnings"] = [f"adapting did not help on validation classes ({numbers}, mean of {len(t1)} class folds)."]
     elif harmed:
@@ -60,7 +69,7 @@ def judge(choice: Choice, before: Sequence[Mapping[str, Any]], optional: bool, t
             f"adapting lowered T1 by more than a point in {harmed} of {len(t1)} class folds, by {-change.min():.1f} points in "
             f"the worst ({numbers}, on average). Check the answers on a few labelled images."
         ]
-    return _cautious(replace(choice, report=report), [*point["temperature_of_folds"], temperature])
+    return _cautious(replace(choice, report=report), [*point["temperature_of_folds"], temperature_of(calibration)])
 
 
 def _cautious(choice: Choice, temperatures: Sequence[float]) -> Choice:
@@ -70,10 +79,16 @@ def _cautious(choice: Choice, temperatures: Sequence[float]) -> Choice:
     return replace(choice, calibration=calibration, report={**choice.report, "calibration": asdict(calibration)})
 
 
-def _without_adaptation(choice: Choice, before: Sequence[Mapping[str, Any]], report: dict[str, Any]) -> Choice:
-    """Replace the choice by ``trust=0``, with the seen penalty and calibration of the unadapted models."""
+def _without_adaptation(
+    choice: Choice,
+    before: Sequence[Mapping[str, Any]],
+    report: dict[str, Any],
+    seen_penalty: float,
+    calibration: Calibration | None,
+) -> Choice:
+    """Replace the choice by ``trust=0``: the model, its seen penalty and its calibration stay as they are."""
     settings, measured = {**choice.settings, "trust": 0.0}, over_folds(before)
-    penalty = measured["best_penalty"]
-    report |= {"chosen": {**settings, "seen_penalty": penalty}, "calibration": measured["calibration"]}
+    report["chosen"] = {**settings, "seen_penalty": seen_penalty}
+    report["calibration"] = None if calibration is None else asdict(calibration)
     report["validation"] = validation_of(measured)
-    return Choice(settings, penalty, None, report, Calibration(**measured["calibration"]))
+    return Choice(settings, seen_penalty, None, report, calibration)

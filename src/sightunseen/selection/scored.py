@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightunseen.core.blocks import row_blocks
-from sightunseen.core.calibration import MOST_IMAGES, probabilities
+from sightunseen.core.calibration import MOST_IMAGES, probabilities, temperature_of
 from sightunseen.core.class_table import Labels
 from sightunseen.core.dataset import Split
 from sightunseen.core.rows import Rows, selected_blocks
@@ -55,11 +55,11 @@ class Scored:
         predicted, confidence = np.empty(len(truth), dtype=candidates.dtype), np.empty(len(truth))
         sample = np.empty((-(-len(truth) // every), len(candidates)), dtype=np.float32)
         best = BestScores.empty(len(truth), candidates.dtype) if seen.any() and not seen.all() else None
-        score = model.scorer(candidates)
+        score, temperature = model.scorer(candidates), temperature_of(model.calibration_for(candidates))
         for rows, block in _blocks(parts):
             scores = score(block)
             predicted[rows] = candidates[scores.argmax(axis=1)]
-            confidence[rows] = probabilities(scores, model.temperature_).max(axis=1)
+            confidence[rows] = probabilities(scores, temperature).max(axis=1)
             sample[rows[rows % every == 0] // every] = scores[rows % every == 0]
             if best is not None:
                 best.fill(rows, scores, candidates, seen)

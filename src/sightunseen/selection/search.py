@@ -27,14 +27,14 @@ Curve = list[dict[str, Any]]  # measurements, one entry per stopping point; a cl
 
 
 class Measurements(Hook):
-    """Evaluate a model at evenly spaced points along training.
+    """Evaluate a model at evenly spaced points along training, or at the end of every round if the objective has rounds.
 
     Parameters
     ----------
     data : Fold or ZeroShotDataset
         What to evaluate on.
     points : int, default=10
-        Number of points.
+        Number of points of a training without rounds.
     """
 
     def __init__(self, data: Fold | ZeroShotDataset, points: int = POINTS) -> None:
@@ -55,7 +55,7 @@ class Measurements(Hook):
             If measurements are missing or have other fields.
         """
         check_points(training.curve, isinstance(self.data, Fold))
-        every = training.optimisation.n_steps / self.points
+        every = self._interval(training)
         ends = [0, *(steps for steps, _ in training.losses)]
         due = {end for before, end in pairwise(ends) if int(end / every) > int(before / every)}
         measured = [point["steps"] for point in training.curve]
@@ -70,12 +70,16 @@ class Measurements(Hook):
         training : Training
             The training in progress.
         """
-        every = training.optimisation.n_steps / self.points
+        every = self._interval(training)
         due = int(training.steps_done / every) > int(training.steps_before / every)
         if not due and not training.finished:
             return
         measured = {name: value for name, value in measure(training.model, self.data).items() if name != "curve"}
         training.curve.append({"steps": training.steps_done, "loss": training.losses[-1][1], **measured})
+
+    def _interval(self, training: Training) -> float:
+        """Number of steps between two points."""
+        return training.objective.round_size or training.optimisation.n_steps / self.points
 
 
 class EarlyStopping(Measurements):
@@ -126,25 +130,6 @@ class EarlyStopping(Measurements):
         values = [point["H_at_best_penalty"] for point in training.curve]
         if self.patience is not None and values and len(values) - 1 - int(np.argmax(values)) >= self.patience:
             training.stop()
-
-
-def points_of(run: Run) -> int:
-    """Number of points at which an adaptation is evaluated on test data: one per round.
-
-    It is used for selection on test data and for repeating an adaptation; :class:`EarlyStopping` has its own number.
-
-    Parameters
-    ----------
-    run : Run
-        An adaptation.
-
-    Returns
-    -------
-    int
-        Number of rounds; ten if the objective has no rounds.
-    """
-    size = run.objective.round_size
-    return POINTS if size is None else run.optimisation.n_steps // size
 
 
 def search(
@@ -222,6 +207,7 @@ def search_adaptation(
     grid: Grid,
     hooks: Sequence[Hook] = (),
     hold_out: float = 0.0,
+    seed: int = 0,
 ) -> Tried:
     """Adapt the model of each fold to its validation classes with every combination, and evaluate it.
 
@@ -240,6 +226,8 @@ def search_adaptation(
     hold_out : float, default=0.0
         Share of the images of validation classes that is evaluated on instead of adapted to. 0: all images are used for
         both.
+    seed : int, default=0
+        Seed of the draw of these images.
 
     Returns
     -------
@@ -250,10 +238,7 @@ def search_adaptation(
     curves = _empty_curves(parameters, folds)
     runs: list[Callable[[], Run]] = []
     for k, (model, fold) in enumerate(zip(models, folds, strict=True)):
-        adapted_to, measured_on = apart(fold, hold_out)
-        images = adapted_to.test_unseen.X
-        if fixed.get("images_of") == "all":  # the rehearsed images belong to all classes, too
-            images = np.concatenate([images, adapted_to.test_seen.X])
+        adapted_to, measured_on = apart(fold, hold_out, seed)
         for c, chosen in enumerate(parameters):
             options = {"candidates": fold.unseen, "X_seen": fold.train.X, "y_seen": fold.train.y, **fixed, **chosen}
             if isinstance(model, GradientAdaptableClassifier):
@@ -261,8 +246,10 @@ def search_adaptation(
                 options |= {"hooks": hooks, "stage": stage}
                 runs.append(partial(_adaptation_run, model, adapted_to, measured_on, options, curves[c][k]))
             else:
-                adapted = model.adapt(images, **options)
-                curves[c][k].append(measure(adapted, measured_on))
+                images = adapted_to.test_unseen.X
+                if options.get("images_of") == "all":  # the rehearsed images belong to all classes, too
+                    images = np.concatenate([images, adapted_to.test_seen.X])
+                curves[c][k].append(measure(model.adapt(images, **options), measured_on))
     train_together(runs)
     return _tried(parameters, curves)
 

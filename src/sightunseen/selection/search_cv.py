@@ -9,6 +9,7 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.core.errors import DataError, SettingsError
@@ -58,7 +59,8 @@ class ZeroShotSearchCV(SearchPredictions):
     best_params_ : dict
         The chosen values of ``param_grid``.
     best_score_ : float
-        H on validation classes of the chosen combination, between 0 and 1.
+        H on validation classes of the chosen combination, between 0 and 1: each fold has the seen penalty that is best on it,
+        so it is higher than with the common penalty of ``choice_``.
     best_index_ : int
         Row of the chosen combination in ``cv_results_``.
     best_estimator_ : ZeroShotClassifier or Pipeline
@@ -66,7 +68,8 @@ class ZeroShotSearchCV(SearchPredictions):
     choice_ : Choice
         Hyperparameters, seen penalty, stopping point and calibration, with the report for a run record.
     cv_results_ : dict of arrays
-        One row per combination, as in scikit-learn; ``T1`` and ``H`` are measured on validation classes, between 0 and 1.
+        One row per combination, as in scikit-learn; ``T1`` and ``H`` are measured on validation classes, between 0 and 1,
+        H of each fold with the seen penalty that is best on it.
     n_folds_ : int or None
         Number of folds asked for; None: the default.
     classes_ : ndarray of shape (c,)
@@ -119,7 +122,7 @@ class ZeroShotSearchCV(SearchPredictions):
         Raises
         ------
         SettingsError
-            If the estimator is not a zero-shot method and not a pipeline that ends in one, or if ``cv`` is empty.
+            If the estimator is not a zero-shot method and not a pipeline that ends in one, or if ``cv`` is invalid.
         DataError
             If the data have too few seen classes or images for a fold, or if ``classes`` are left out.
         """
@@ -128,8 +131,8 @@ class ZeroShotSearchCV(SearchPredictions):
                 "ZeroShotSearchCV needs descriptions of the classes, since it validates on classes without training images. "
                 "Give classes: {label: vector}, {label: text} or a DataFrame."
             )
-        n_folds, pairs = _folds(self.cv)
         labels = as_targets(y)
+        n_folds, pairs = _folds(self.cv, labels)
         table = as_class_table(classes, labels)
         self._data = ZeroShotDataset.from_arrays(self._learn_features(X), labels, table, validation=pairs)
         self.n_folds_ = n_folds
@@ -210,13 +213,22 @@ class ZeroShotSearchCV(SearchPredictions):
         return {name: value for name, value in super().__getstate__().items() if name != "_data"}
 
 
-def _folds(cv: Any) -> tuple[int | None, tuple[tuple[Labels, Labels], ...]]:
+def _folds(cv: Any, labels: Labels) -> tuple[int | None, tuple[tuple[Labels, Labels], ...]]:
     """Number of folds (None: the default), and the folds that are given."""
-    if cv is None or isinstance(cv, int):
-        return cv, ()
+    if cv is None or isinstance(cv, (int, np.integer)):
+        check_whole("cv", cv, 1, optional=True)
+        return None if cv is None else int(cv), ()
     pairs = tuple((np.asarray(train), np.asarray(held)) for train, held in cv)
     if not pairs:
         raise SettingsError("cv is empty. Give pairs of training and validation labels, a number of folds, or None.")
+    for k, (train, held) in enumerate(pairs):
+        unknown = np.setdiff1d(np.concatenate([train, held]), labels)
+        if not len(train) or not len(held) or len(unknown) or len(np.intersect1d(train, held)):
+            raise SettingsError(
+                f"fold {k + 1} of cv must be two lists of labels of y that have none in common, those to train on and those to "
+                f"validate on; got {len(train)} and {len(held)} labels, {len(unknown)} of them not in y and "
+                f"{len(np.intersect1d(train, held))} in both."
+            )
     return len(pairs), pairs
 
 

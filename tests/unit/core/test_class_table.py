@@ -207,7 +207,7 @@ def test_only_rejects_empty_and_repeated_labels(table: ClassTable) -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (ClassTable(["otter", "cat"], np.eye(2, 3)), "'cat' already stand in the class table"),
+        (ClassTable(["otter", "cat"], np.eye(2, 3)), "'cat' is already in the class table"),
         (ClassTable(["otter"], [[1.0, 2.0]]), r"vectors of length 3 \('attributes'\); got 2"),
         (ClassTable([7], [[1.0, 2.0, 3.0]]), "label"),
     ],

@@ -231,6 +231,15 @@ def test_held_out_unseen_images_are_disjoint_and_other_splits_stay(of: str) -> N
     assert apart(data, 0.25, seed=4)[1].test_unseen.rows.tolist() != rows[1].tolist()
 
 
+@pytest.mark.parametrize("of", ["the test images", "a fold"])
+def test_unseen_classes_without_a_held_out_image_remain_candidates(of: str) -> None:
+    data = dataset() if of == "the test images" else dataset(images=2).validation_folds()[0]
+    size = 1 / len(data.test_unseen)
+    to, on = apart(data, size)
+    assert len(on.test_unseen) == 1 < len(data.unseen)
+    assert on.unseen.tolist() == to.unseen.tolist() == data.unseen.tolist()
+
+
 def test_hold_out_of_zero_returns_the_data_twice() -> None:
     data = dataset()
     assert apart(data, 0.0) == (data, data)

@@ -286,7 +286,7 @@ def test_to_linear_of_a_nonlinear_model_raises_an_error(small_world: ZeroShotDat
     propagating = fitted(ALE(**QUICK), small_world).adapt(X)
     several_maps = fitted(LATEM(n_steps=5, device="cpu"), small_world)
     for model in (propagating, several_maps, fitted(SAE(space="semantic"), small_world)):
-        with pytest.raises(SettingsError, match=f"this {type(model).__name__} are not a linear function"):
+        with pytest.raises(SettingsError, match=f"this {type(model).__name__} cannot be exported"):
             model.to_linear()
     with pytest.raises(SettingsError, match="'range' cuts features off"):
         fitted(ESZSL(feature_scaling="range"), small_world).to_linear()

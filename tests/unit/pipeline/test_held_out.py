@@ -42,6 +42,17 @@ def test_results_are_those_of_the_held_out_images(model: Foresight, small_world:
     assert adapted.record_.settings["hold_out"] == 0.25
 
 
+def test_rehearsed_images_are_drawn_by_the_seed(
+    model: Foresight, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+    for module in ("search", "on_validation"):
+        name = f"sightunseen.selection.{module}.apart"
+        monkeypatch.setattr(name, lambda data, hold_out, seed: drawn.append(seed) or apart(data, hold_out, seed))
+    choose_adaptation_on_validation(model, small_world, {}, {}, n_folds=1, seed=7, hold_out=0.5)
+    assert set(drawn) == {7}
+
+
 def test_rehearsal_evaluates_on_held_out_images(
     model: Foresight, small_world: ZeroShotDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,9 +53,14 @@ def test_difference_beyond_chance_is_flagged_in_both_directions() -> None:
         assert found.note()["differs"] == differs
 
 
+def test_classes_that_are_too_few_for_a_comparison_give_none() -> None:
+    validation = Validation((60.0, 75.0), (2, 2))
+    assert compare(validation, Counts(np.array([3, 4]), np.array([5, 5])), 2) is None
+
+
 def test_spread_over_folds_and_few_images_allow_larger_differences() -> None:
     test = Counts(np.full(20, 8), np.full(20, 20))
-    steady, shaky = (compare(Validation(values, (20,) * 3), test, 20) for values in ((60.0, 61.0, 59.0), (30.0, 90.0, 60.0)))
+    steady, shaky = (compare(Validation(values, (20,) * 3), test, 20) for values in ((60.0, 61.0, 59.0), (50.0, 70.0, 60.0)))
     fewer = compare(Validation((60.0, 61.0, 59.0), (20,) * 3), Counts(np.full(20, 2), np.full(20, 5)), 20)
     assert steady is not None
     assert shaky is not None

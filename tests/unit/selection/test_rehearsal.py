@@ -15,6 +15,7 @@ from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification,
 from sightunseen.selection.choice import Choice
 from sightunseen.selection.folds import rehearsal_folds, twins
 from sightunseen.selection.rehearsal import judge
+from sightunseen.selection.search_cv import ZeroShotSearchCV
 
 CALIBRATION = {"temperature": 2.0, "ECE": 1.0, "ECE_before": 2.0}
 
@@ -49,12 +50,12 @@ def test_confidence_is_that_of_the_least_certain_rehearsal() -> None:
     assert choice.report["calibration"]["temperature"] == 7.0
 
 
-def test_adaptation_that_does_not_help_is_not_made() -> None:
-    choice = judge(rehearsed([49.0, 70.0], [40.0, 50.0]), before([50.0, 70.0], [40.0, 50.0]), optional=True)
+def test_adaptation_that_does_not_help_leaves_the_model_as_it_is() -> None:
+    own = Calibration(temperature=5.0, ECE=1.0, ECE_before=2.0)
+    choice = judge(rehearsed([49.0, 70.0], [40.0, 50.0]), before([50.0, 70.0], [40.0, 50.0]), True, 4.0, own)
     assert choice.settings == {"temperature": 2.0, "trust": 0.0}
-    assert choice.seen_penalty == 3.0
-    assert choice.calibration is not None
-    assert choice.calibration.temperature == 2.0
+    assert (choice.seen_penalty, choice.calibration) == (4.0, own)
+    assert choice.report["chosen"]["seen_penalty"] == 4.0
     (warning,) = choice.report["warnings"]
     assert "did not help" in warning
     assert "--set trust=1" in warning
@@ -123,6 +124,14 @@ def test_useless_class_vectors_are_not_adapted_with(tmp_path: Path) -> None:
     adapted = adapt(AdaptationSpecification(), model, data, tmp_path)
     assert adapted.record_ is not None
     assert adapted.record_.selection["warnings"]
+
+
+@pytest.mark.parametrize("trust", [0.0, 1.0])
+def test_trust_that_is_set_is_kept_with_a_warning_if_adapting_does_not_help(trust: float, small_world: ZeroShotDataset) -> None:
+    images = np.random.default_rng(2).normal(size=small_world.train.X.shape)  # nothing can be learned from these
+    search = ZeroShotSearchCV(Foresight(), {}, cv=2).fit(images, small_world.train.y, small_world.classes)
+    adapted = search.adapt(small_world.test_unseen.X, trust=trust)
+    assert adapted.adaptation_["trust"] == trust
 
 
 def split_of(data: ZeroShotDataset) -> list[str]:

@@ -1,6 +1,7 @@
 """``ZeroShotSearchCV``: scikit-learn interface, class folds, and the same selection as the pipeline."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,6 +107,28 @@ def test_given_folds_match_a_plain_loop(small_world: ZeroShotDataset) -> None:
         curve = evaluate(model, fold).curve
         best = max(2 * u * s / (u + s) if u + s else 0.0 for u, s in zip(curve.unseen, curve.seen, strict=True))
         assert search.cv_results_[f"split{k}_test_H"][0] == pytest.approx(best, abs=1e-4)
+
+
+def test_number_of_folds_may_be_a_numpy_integer(small_world: ZeroShotDataset) -> None:
+    images = small_world.train.X, small_world.train.y, small_world.classes
+    plain, numpy = (ZeroShotSearchCV(ESZSL(), cv=cv).fit(*images) for cv in (2, np.int64(2)))
+    assert (numpy.n_folds_, numpy.best_params_) == (2, plain.best_params_)
+
+
+def test_invalid_folds_are_refused(small_world: ZeroShotDataset) -> None:
+    images, seen = (small_world.train.X, small_world.train.y, small_world.classes), small_world.seen
+    invalid: list[tuple[Any, str]] = [
+        (0, "cv"),
+        (-1, "cv"),
+        (True, "cv"),
+        ([(seen[:3], [])], "3 and 0 labels"),
+        ([(seen[3:], seen[:3]), (seen[3:], [9999])], "fold 2 .* 1 of them not in y"),
+        ([([9999, 9998], seen[:3])], "2 of them not in y"),
+        ([(seen[2:], seen[:4])], "2 in both"),
+    ]
+    for cv, message in invalid:
+        with pytest.raises(SettingsError, match=message):
+            ZeroShotSearchCV(ESZSL(), {}, cv=cv).fit(*images)
 
 
 def test_pipelines_can_be_searched(small_world: ZeroShotDataset) -> None:

@@ -121,6 +121,11 @@ class AdaptableClassifier(ZeroShotClassifier):
         if unknown:
             raise SettingsError(f"adapt has no hyperparameter '{unknown[0]}'; it has {', '.join(known)}.")
 
+    def _forget(self) -> None:
+        super()._forget()
+        self.adaptation_ = None
+        self.__dict__.pop("history_", None)
+
     def _note_adaptation(self, settings: Mapping[str, Any]) -> None:
         """Store the hyperparameters of the adaptation; reset what was tuned for the model before it."""
         self.adaptation_ = {**self.adaptation_defaults(), **settings}
