@@ -81,13 +81,13 @@ def ranked(
     ranking = ClassRanking(model, labels)
     answers, seen = np.append(labels.astype(object), NONE), np.append(ranking.seen, False)
     explained = explain is not None and len(labels) > 1
-    for block, names, best in ranking.over(blocks, max(top, 2) if explained else top, model.temperature_):
+    for block, names, best in ranking.over(blocks, max(top, 2) if explained else top, ranking.temperature):
         is_none = ranking.is_none(best) & none
         # (n, 1 + k): NONE, then the best classes
         columns = np.column_stack([np.full(len(is_none), len(labels)), best.columns[:, :top]])
         given = np.ones(columns.shape, dtype=bool)  # the answers that become rows
         given[:, 0], given[is_none, top:] = is_none, False
-        shares = best.confidences(model.temperature_)[:, :top]
+        shares = best.confidences(ranking.temperature)[:, :top]
         confidence = np.column_stack([1 - shares[:, 0], shares])
         batch = {
             "path": np.repeat(names, given.sum(axis=1)),

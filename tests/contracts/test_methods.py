@@ -420,6 +420,7 @@ def test_columns_follow_order_of_candidates(fitted: ZeroShotClassifier, world: Z
         ("unseeen", SettingsError, "all, seen, unseen; got 'unseeen'"),
         (["thing 000", "unicorn"], DataError, "'unicorn' has no semantic vector"),
         ([3], DataError, "'3' has no semantic vector"),
+        (["thing 000", "thing 000"], DataError, "the candidate 'thing 000' is repeated"),
         ([], DataError, "no candidates"),
         (np.array([], dtype=str), DataError, "no candidates"),
     ],
@@ -484,10 +485,19 @@ def test_added_class_has_the_scores_of_a_class_known_at_fit(
     assert_same_scores(model, fitted, np.concatenate([world.test_unseen.X, world.test_seen.X]))
 
 
+def test_class_that_is_replaced_has_the_scores_of_its_new_vector(
+    without_one: tuple[ZeroShotClassifier, str, np.ndarray], fitted: ZeroShotClassifier, world: ZeroShotDataset
+) -> None:
+    model, label, vector = without_one
+    model.add_classes({label: np.abs(vector[::-1]) + 0.1}).remove_classes([label])
+    model.add_classes({label: vector})
+    assert_same_scores(model, fitted, world.test_unseen.X)
+
+
 @pytest.mark.parametrize(
     ("added", "message"),
     [
-        pytest.param({"thing 000": np.ones(12)}, "'thing 000' already stand", id="known"),
+        pytest.param({"thing 000": np.ones(12)}, "'thing 000' is already in", id="known"),
         pytest.param({"otter": np.ones(11)}, "vectors of length 12 .* got 11", id="too short"),
         pytest.param({"otter": np.ones(12), "seal": np.ones(13)}, r"lengths \[12, 13\]", id="of two lengths"),
         pytest.param({"otter": np.full(12, np.nan)}, "'otter'", id="nan"),
@@ -642,6 +652,13 @@ def test_features_are_not_modified(method: ZeroShotClassifier, world: ZeroShotDa
     clone(method).fit(train, world.train.y, world.classes).predict(test)
     np.testing.assert_array_equal(train, world.train.X)
     np.testing.assert_array_equal(test, world.test_unseen.X)
+
+
+def test_first_value_that_is_not_finite_is_named(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
+    X = world.test_unseen.X.copy()
+    X[[2, 5], 3] = np.nan
+    with pytest.raises(ValueError, match="2 values that are NaN or infinite: row 2, column 3"):
+        fitted.predict(X)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

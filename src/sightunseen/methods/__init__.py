@@ -195,7 +195,6 @@ def load_model(path: str | Path, allow: Iterable[str] = ()) -> "ZeroShotClassifi
 def _checked_plugin(name: str, found: Any) -> "type[ZeroShotClassifier]":
     """Check that a plug-in has what every method must have."""
     from inspect import signature
-    from types import NoneType
 
     from sightunseen.core.documents import quoted
     from sightunseen.methods.base.classifier import ZeroShotClassifier
@@ -207,16 +206,24 @@ def _checked_plugin(name: str, found: Any) -> "type[ZeroShotClassifier]":
         lacks = f"does not implement {', '.join(missing)}"
     else:
         parameters = signature(found).parameters
-        plain = (bool, int, float, str, tuple, list, NoneType)  # what model.json can hold; *args has no default at all
-        unset = [parameter for parameter, one in parameters.items() if not isinstance(one.default, plain)]
+        unset = [parameter for parameter, one in parameters.items() if not _is_plain(one.default)]
         if unset:
-            lacks = f"has the constructor parameter {unset[0]} without a default that is a number, text, list or None"
+            lacks = f"has the constructor parameter {unset[0]} without a default that is a finite number, text, list or None"
         elif "seen_penalty" not in parameters:
             lacks = "has no constructor parameter seen_penalty"
     if lacks:
         raise SettingsError(f"'{quoted(name)}' {lacks}. See docs/extending.md for what a method implements.")
     kind: type[ZeroShotClassifier] = found
     return kind
+
+
+def _is_plain(default: Any) -> bool:
+    """Whether model.json can hold a default; ``*args`` and parameters without a default have none."""
+    from math import isfinite
+
+    if isinstance(default, (tuple, list)):
+        return all(map(_is_plain, default))
+    return isinstance(default, (bool, int, str)) or default is None or (isinstance(default, float) and isfinite(default))
 
 
 def _is_abstract(kind: type, name: str) -> bool:

@@ -157,6 +157,7 @@ class ALE(RankingClassifier, AdaptableClassifier):
         self._remember_images(X, y)
 
     def _forget(self) -> None:
+        super()._forget()
         self.propagation_ = None
 
     def _know(self, table: ClassTable) -> None:

@@ -95,7 +95,8 @@ class CMT(GradientTrainedClassifier):
     search_space = {"weight_decay": (1e-4, 1e-3, 1e-2)}
     unit_variance = True
     presets = {FULL: Preset({"hidden": 1024, "n_steps": 10_000})}
-    version = 2
+    version = 3
+    earlier_settings = {"novelty": True}  # models of 0.2.0 always detect novel images
 
     def __init__(
         self,
@@ -143,8 +144,6 @@ class CMT(GradientTrainedClassifier):
         return {"mapping": mapping, "softmax": Perceptron((size, n_seen), rng), "novelty": Novelty(n_seen)}
 
     def _expected_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Expected]:
-        # Folders of earlier releases do not have the hyperparameter; their models detect novel images.
-        self.novelty = self.novelty or VARIANCES in arrays
         expected = super()._expected_arrays(arrays)
         return {**expected, VARIANCES: positive("s")} if self.novelty else expected
 
@@ -167,6 +166,7 @@ class CMT(GradientTrainedClassifier):
         seen_vectors, unseen_vectors, columns = prepared
         classified = functional.log_softmax(self.networks_["softmax"](X), dim=1)  # (n, s)
         known = self.networks_["novelty"](mapped, seen_vectors)[:, None]
+        known = torch.where(known < 0, known - 1, known)  # seen classes of a novel image: below all unseen ones
         seen = known + classified - classified.max(dim=1, keepdim=True).values
         variance = cast(Novelty, self.networks_["novelty"]).variances.mean()
         ratio = squared_distances(mapped, unseen_vectors) / (mapped.shape[1] * variance)

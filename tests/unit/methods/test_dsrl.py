@@ -66,6 +66,22 @@ def test_steps_lower_the_objective(signed: bool) -> None:
     assert (factors.components < 0).any() == signed
 
 
+def test_scores_are_cosines_of_codes_and_predicted_codes_around_the_mean_code(world: ZeroShotDataset) -> None:
+    model = DSRL(components=6, steps=3).fit(world.train.X, world.train.y, world.classes)
+    X, components = model._features(world.test_unseen.X[:4]).astype(np.float64), model.components_
+    codes = []
+    for x in X:
+
+        def loss(z: np.ndarray, x: np.ndarray = x) -> float:
+            return float(0.5 * ((x - z @ components) ** 2).sum() + model.shrinkage_ * z.sum())
+
+        codes.append(minimize(loss, np.full(6, 0.1), bounds=[(0, None)] * 6, tol=1e-12).x - model.centre_)
+    intercept = model.centre_ - model.vector_centre_ @ model.map_
+    predicted = model._vectors_of(world.unseen) @ model.map_ + intercept - model.centre_
+    expected = [[z @ p / np.linalg.norm(z) / np.linalg.norm(p) for p in predicted] for z in codes]
+    np.testing.assert_allclose(model.decision_function(world.test_unseen.X[:4], world.unseen), expected, atol=1e-3)
+
+
 def test_adapt_keeps_accuracy_and_is_saved(world: ZeroShotDataset, tmp_path: Path) -> None:
     X, y = world.test_unseen.X, world.test_unseen.y
     model = DSRL(components=20, steps=3).fit(world.train.X, world.train.y, world.classes)

@@ -66,7 +66,8 @@ class ZeroShotClassifier(FrameOutput):
     ``feature_scalings`` are the values that ``feature_scaling`` may have. ``unit_variance`` is whether whitened
     features are scaled to unit variance, as by ``"standard"``, instead of images to a root mean squared length of one.
     ``quick`` is whether a fit takes seconds, so that hyperparameters are compared on several class folds. ``version``
-    is increased whenever a change of the code changes predictions.
+    is increased whenever a change of the code changes predictions. ``earlier_settings`` are the values of hyperparameters
+    that model folders of earlier releases lack, where these differ from the defaults.
     """
 
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
@@ -75,6 +76,7 @@ class ZeroShotClassifier(FrameOutput):
     unit_variance: ClassVar[bool] = False
     quick: ClassVar[bool] = True
     version: ClassVar[int] = 1
+    earlier_settings: ClassVar[Mapping[str, Any]] = {}
     semantics: ClassVar[str | None] = None
 
     record_: RunRecord | None
@@ -171,7 +173,7 @@ class ZeroShotClassifier(FrameOutput):
         Raises
         ------
         SettingsError
-            If the scores are not a linear function of the features.
+            If this model has no :meth:`classifier_map`, or the scores are not a linear function of the features.
         """
         labels, to_classifiers = self.candidates(candidates), self.classifier_map()
         if self.scaling_.kind == "range":
@@ -209,11 +211,11 @@ class ZeroShotClassifier(FrameOutput):
         Raises
         ------
         SettingsError
-            If the scores are not a linear function of the features.
+            If this model has no such map.
         """
         raise SettingsError(
-            f"the scores of this {type(self).__name__} are not a linear function of the features, so it cannot be exported. "
-            "docs/methods.md lists the methods that can."
+            f"this {type(self).__name__} cannot be exported: it has no map from class vectors to linear classifiers. "
+            "docs/methods.md lists the methods that have one."
         )
 
     # -- fitting -------------------------------------------------------------------------------------------------------
@@ -314,7 +316,7 @@ class ZeroShotClassifier(FrameOutput):
         try:
             return validate_data(self, as_features(X), targets, reset=reset, dtype=np.float32)
         except ValueError as error:
-            raise DataError(str(error)) from error
+            raise DataError(_first_bad_value(X) or str(error)) from error
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
@@ -387,3 +389,16 @@ class ZeroShotClassifier(FrameOutput):
                 "again, or train again."
             ) from error
         return model
+
+
+def _first_bad_value(X: Any) -> str:
+    """Name the first value of a table of features that is not finite; empty if there is none or it is no table."""
+    try:
+        bad = np.argwhere(~np.isfinite(np.asarray(X)))
+    except (TypeError, ValueError):  # not numbers
+        return ""
+    if not len(bad) or bad.shape[1] != 2:
+        return ""
+    values = "a value that is" if len(bad) == 1 else f"{len(bad)} values that are"
+    row, column = bad[0].tolist()
+    return f"the features have {values} NaN or infinite: row {row}, column {column}. Impute values, or drop the images."

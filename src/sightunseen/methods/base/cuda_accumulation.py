@@ -87,6 +87,12 @@ class CudaAccumulator:
         """
         if not self._sums:
             self._prepare(X)
+        rows = len(self._buffers[0].targets)
+        for start in range(0, len(X), rows):
+            self._add(X[start : start + rows], y[start : start + rows])
+
+    def _add(self, X: Floats, y: Labels) -> None:
+        """Add a block of at most as many images as fit into a buffer."""
         buffer = self._buffers[self._turn % len(self._buffers)]
         self._turn += 1
         source = buffer.filled(X, self._coded(y), self._pool)

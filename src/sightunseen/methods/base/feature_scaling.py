@@ -22,7 +22,6 @@ WHITENED = {f"whitened-{shrinkage}": shrinkage for shrinkage in (0.1, 0.3, 0.6, 
 ELEMENTWISE = ("none", "unit", "standard", "range", "centred", "root")
 ONE_VIEW = (*ELEMENTWISE, *WHITENED)
 TWO_VIEWS = "root+centred"
-SCALINGS = (*ONE_VIEW, TWO_VIEWS)
 AUTO = "auto"  # one of AUTOMATIC, chosen by the sign of the training features
 AUTOMATIC = ("range", "unit")
 CENTRED = ("centred", "root", *WHITENED, TWO_VIEWS)
@@ -74,7 +73,7 @@ class FeatureScaling:
         Parameters
         ----------
         kind : str
-            One of ``SCALINGS``, or ``"auto"``: ``"range"`` if no feature is negative, as in activations,
+            One of ``ONE_VIEW``, ``TWO_VIEWS``, or ``"auto"``: ``"range"`` if no feature is negative, as in activations,
             otherwise ``"unit"``.
         X : ndarray of shape (n, d)
             Training features.

@@ -99,12 +99,12 @@ class FrameOutput(ConfiguredFrames, CandidateScoring):
         check_choice("output", output, FRAMES)
         ranking = ClassRanking(self, self.candidates(candidates))
         blocks = ((block, None) for block in row_blocks(features))
-        found = [best for _, _, best in ranking.over(blocks, top, self.temperature_)]
+        found = [best for _, _, best in ranking.over(blocks, top, ranking.temperature)]
         indices = np.concatenate([best.columns for best in found])  # (n, k)
-        shares = np.concatenate([best.confidences(self.temperature_) for best in found])
-        probability = "uncalibrated_probability" if self.calibration_ is None else "probability"
+        shares = np.concatenate([best.confidences(ranking.temperature) for best in found])
+        probability = "uncalibrated_probability" if ranking.calibration is None else "probability"
         columns = {"class": ranking.labels[indices[:, 0]], probability: shares[:, 0], "seen": ranking.seen[indices[:, 0]]}
-        if self.calibration_ is not None and self.calibration_.none_below is not None:
+        if ranking.calibration is not None and ranking.calibration.none_below is not None:
             columns["none_of_these"] = np.concatenate([ranking.is_none(best) for best in found])
         for k in range(1, indices.shape[1]):
             columns |= {f"class_{k + 1}": ranking.labels[indices[:, k]], f"{probability}_{k + 1}": shares[:, k]}

@@ -1,5 +1,6 @@
 """The classes of a model: seen classes, which have training images, and unseen classes, which have only a class vector."""
 
+from collections import Counter
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sightunseen.core.calibration import NONE
 from sightunseen.core.class_table import ClassTable, Labels, Vectors
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.linear import class_blocks
 from sightunseen.core.warnings import SeenClassesOnlyWarning, warn_once
@@ -76,8 +78,11 @@ class KnownClasses(BaseEstimator):  # type: ignore[misc]
             )
         if isinstance(wanted, str):
             return labels
-        if labels.ndim != 1 or len(set(labels.tolist())) != len(labels):
-            raise DataError(f"candidates must be a one-dimensional list of distinct labels; got shape {labels.shape}.")
+        if labels.ndim != 1:
+            raise DataError(f"candidates must be a one-dimensional list of labels; got shape {labels.shape}.")
+        repeated = [label for label, count in Counter(labels.tolist()).items() if count > 1]
+        if repeated:
+            raise DataError(f"the candidate {quoted(repeated[0])!r} is repeated. Give every label once.")
         self.table_.rows_of(labels)
         return labels
 

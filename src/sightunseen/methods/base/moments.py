@@ -17,9 +17,8 @@ from sightunseen.methods.base.feature_scaling import WHITENED, FeatureScaling, n
 from sightunseen.methods.base.scatter import Scatter, memberships
 from sightunseen.methods.base.span import Span
 
-EXACT_VALUES = (
-    1 << 22
-)  # blocks with fewer values are multiplied in double precision: few images give nearly singular covariances
+# Blocks with fewer values are multiplied in double precision: few images give nearly singular covariances.
+EXACT_VALUES = 1 << 22
 LEAST_VARIANCE = 1e-6  # relative to the total variance; less is rounding error, where every class has a single image
 
 NORMALISATIONS = {  # of each feature scaling with a single view: what is done to every image on its own

@@ -157,6 +157,11 @@ class OnePassClassifier(ZeroShotClassifier):
             classes = _described(classes, labels)
         origins = {} if before is None else {name: one.origin for name, one in before[0].items()}
         names = self._normalisations if before is None else tuple(before[0])
+        if not set(self._normalisations) <= set(names):
+            raise SettingsError(
+                f"partial_fit cannot change feature_scaling from {self.scaling_.kind!r} to {self._feature_scaling!r}: the sums "
+                "of the earlier images cannot be scaled again. Set it back, or call fit with all images."
+            )
         device = device_for(self.device, features)
         moments = accumulated(features, labels, names, self.squares_by_class, device, origins)
         if before is not None:
@@ -213,8 +218,8 @@ class OnePassClassifier(ZeroShotClassifier):
         self._learn(scatter, Span.everything(self.n_features_in_), shared)
 
     def _begin_learning(self, labels: Labels, classes: Any) -> None:
+        self._learn_classes(labels, classes)  # first: if it fails, partial_fit can go on with the images so far
         self.__dict__.pop("_accumulated", None)
-        self._learn_classes(labels, classes)
         self.record_ = self.calibration_ = None
 
     def _fit_few(self, shared: dict[str, Any], X: Floats, y: Labels, classes: Any) -> Self:

@@ -10,9 +10,10 @@ from sklearn.base import ClassifierMixin
 
 from sightunseen.core.arrays import Floats
 from sightunseen.core.blocks import row_blocks
-from sightunseen.core.calibration import Calibration, probabilities
+from sightunseen.core.calibration import Calibration, probabilities, temperature_of
 from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import Labels
+from sightunseen.core.errors import ModelError
 from sightunseen.core.frames import as_features, as_targets
 from sightunseen.core.metrics import per_class_accuracy
 from sightunseen.core.warnings import UncalibratedWarning, warn_once
@@ -74,7 +75,22 @@ class CandidateScoring(ClassifierMixin, KnownClasses):  # type: ignore[misc]
     @property
     def temperature_(self) -> float:
         """Softmax temperature: the divisor of the scores in ``predict_proba``; 1 if the model is not calibrated."""
-        return 1.0 if self.calibration_ is None else self.calibration_.temperature
+        return temperature_of(self.calibration_)
+
+    def calibration_for(self, labels: Labels) -> Calibration | None:
+        """Return the calibration of the scores among these candidates.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (c,)
+            Labels of the candidates.
+
+        Returns
+        -------
+        Calibration or None
+            ``calibration_``; None if it was not fitted to such scores.
+        """
+        return self.calibration_
 
     def predict(self, X: ArrayLike, candidates: ArrayLike | str | None = None) -> Labels:
         """Predict the class of each image.
@@ -197,6 +213,7 @@ class CandidateScoring(ClassifierMixin, KnownClasses):  # type: ignore[misc]
             Probabilities; every row sums to one.
         """
         labels = self.candidates(candidates)
+        calibration = self.calibration_for(labels)
         if self.calibration_ is None:
             warn_once(
                 self,
@@ -204,7 +221,16 @@ class CandidateScoring(ClassifierMixin, KnownClasses):  # type: ignore[misc]
                 "Calibrate it by ZeroShotSearchCV(model).fit(X, y, classes), or silence sightunseen.UncalibratedWarning.",
                 UncalibratedWarning,
             )
-        return np.concatenate([probabilities(scores, self.temperature_) for scores in self._score_blocks(X, labels)])
+        elif calibration is None:
+            warn_once(
+                self,
+                f"this {type(self).__name__} has another classifier among unseen classes alone, and only the one among all "
+                "classes is calibrated: these probabilities are a softmax of its scores. Leave candidates out for calibrated "
+                "ones, or silence sightunseen.UncalibratedWarning.",
+                UncalibratedWarning,
+            )
+        temperature = temperature_of(calibration)
+        return np.concatenate([probabilities(scores, temperature) for scores in self._score_blocks(X, labels)])
 
     def is_none(self, scores: Floats, labels: Labels) -> NDArray[np.bool_]:
         """Open-set rejection: decide which images belong to none of the candidates.
@@ -219,13 +245,14 @@ class CandidateScoring(ClassifierMixin, KnownClasses):  # type: ignore[misc]
         Returns
         -------
         ndarray of bool of shape (n,)
-            Whether the image is rejected; all False if the model is not calibrated.
+            Whether the image is rejected; all False if the model is not calibrated for these candidates.
         """
-        if self.calibration_ is None:
+        calibration = self.calibration_for(labels)
+        if calibration is None:
             return np.zeros(len(scores), dtype=bool)
         # If all candidates are seen classes, their common bias is undone before the comparison with the threshold.
         penalty = self.seen_penalty if self.is_seen(labels).all() else 0.0
-        return self.calibration_.is_none(scores + penalty)
+        return calibration.is_none(scores + penalty)
 
     def score(
         self,
@@ -255,7 +282,13 @@ class CandidateScoring(ClassifierMixin, KnownClasses):  # type: ignore[misc]
         penalty = self.seen_penalty * self.is_seen(labels).astype(np.float32)
         scorer = self._scorer(labels) if scorer is None else scorer
         for block in row_blocks(as_features(X)):
-            yield scorer(self._features(block)) - penalty
+            scores = scorer(self._features(block))
+            if scores.shape != (len(block), len(labels)):  # of a plug-in
+                raise ModelError(
+                    f"{type(self).__name__} returned scores of shape {scores.shape} for {len(block)} images and {len(labels)} "
+                    "candidates. Its _scorer must return one row per image and one column per candidate."
+                )
+            yield scores - penalty
 
     def _best(self, X: Any, labels: Labels, k: int) -> tuple[NDArray[np.intp], Floats]:
         """Indices (n, k) of the best candidates, and their scores (n, k)."""

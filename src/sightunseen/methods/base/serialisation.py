@@ -146,7 +146,7 @@ def take_files(model: "ZeroShotClassifier", files: ModelFiles) -> None:
     """
     content = validated(Content, files.content)
     _check_settings(model, content.settings)
-    model.set_params(**content.settings)
+    model.set_params(**{**model.earlier_settings, **content.settings})
     model.check_restored_settings()
     expected = {"class_vectors": Expected("c a"), **{name: Expected("a", optional=True) for name in ATTRIBUTE_SCALING}}
     check_arrays(files.arrays, expected, {"c": len(content.labels)})
@@ -200,8 +200,6 @@ def _fitted_scaling(model: "ZeroShotClassifier", content: Content) -> str:
     kind = _scaling_setting(model)
     if kind != AUTO:
         return kind
-    if content.scaling is None and "feature_scaling" not in content.settings:
-        return "range"  # f-CLSWGAN of version 0.2.0, which had no other scaling
     if content.scaling is None or content.scaling not in AUTOMATIC:
         found = quoted(repr(content.scaling))
         raise ModelError(f"scaling must be one of {AUTOMATIC} with feature_scaling='auto'; found {found}")

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sightunseen.core.arrays import Floats
 from sightunseen.core.blocks import row_blocks
+from sightunseen.core.calibration import temperature_of
 from sightunseen.core.class_table import Labels
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class ClassRanking:
     ----------
     seen : ndarray of bool of shape (c,)
         Whether each candidate is a seen class.
+    calibration : Calibration or None
+        That of the scores among the candidates.
     """
 
     def __init__(self, model: "CandidateScoring", labels: Labels) -> None:
@@ -75,12 +78,18 @@ class ClassRanking:
         held = not self._in_parts or 4 * len(labels) * model._scorer_width <= HELD_BYTES
         self._group = 1 if held else IMAGES
         self._scorers = [self._scorer(part) for part in self._parts] if held else None
-        self._rejected_as = labels[~self.seen][:1] if not self.seen.all() else labels[:1]
+        self.calibration = model.calibration_for(labels)
+
+    @property
+    def temperature(self) -> float:
+        """Divisor of the scores before the softmax."""
+        return temperature_of(self.calibration)
 
     def is_none(self, best: Best) -> NDArray[np.bool_]:
         """Open-set rejection of images (n,); see :meth:`ZeroShotClassifier.is_none`."""
-        # One label stands for all of them: it matters only whether all candidates are seen classes.
-        return self.model.is_none(best.scores[:, :1], self._rejected_as)
+        if self.calibration is None:
+            return np.zeros(len(best.scores), dtype=bool)
+        return self.calibration.is_none(best.scores[:, :1] + (self.model.seen_penalty if self.seen.all() else 0.0))
 
     def over(self, blocks: Iterable[Block], k: int, temperature: float | None = None) -> Iterator[tuple[Any, Any, Best]]:
         """Find the best classes of blocks of images.

@@ -275,6 +275,7 @@ class CVC(GradientAdaptableClassifier):
         return self.score_.of_prepared(X, prepared)
 
     def _forget(self) -> None:
+        super()._forget()
         self._known_classifiers = None
 
     def _know(self, table: ClassTable) -> None:

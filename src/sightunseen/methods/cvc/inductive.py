@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sightunseen.core.checks import check_choice, check_number, check_whole
+from sightunseen.core.checks import check_choice, check_positive, check_whole
 from sightunseen.core.limits import SIZE
 from sightunseen.methods.cvc.generator import ClassifierGenerator
 from sightunseen.methods.cvc.losses import cross_entropy
@@ -34,7 +34,7 @@ def check_episodic_settings(model: Any) -> None:
     check_choice("episodic", model.episodic, (True, False))
     for name in ("hidden", "classes_per_episode", "images_per_class"):
         check_whole(name, getattr(model, name), 1, SIZE)
-    check_number("initial_scale", model.initial_scale, 0)
+    check_positive("initial_scale", model.initial_scale)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sightunseen.core.array_checks import Expected, indices, positive
 from sightunseen.core.arrays import Doubles, Floats
 from sightunseen.core.checks import check_choice, check_number, check_whole
 from sightunseen.core.class_table import ClassTable, Labels
-from sightunseen.core.errors import DataError, ModelError
+from sightunseen.core.errors import DataError, ModelError, SettingsError
 from sightunseen.core.linear import ClassifierMap
 from sightunseen.methods.base.adaptable import AdaptableClassifier
 from sightunseen.methods.base.devices import DEVICES, linear_scorer
@@ -102,7 +102,7 @@ class Foresight(AdaptableClassifier, LeaveClassesOut, OnePassClassifier):
     - ``temperature`` (float, default=None): divisor of the scores in the softmax of the pseudo-labels. None: the calibrated
       temperature of the model, or 2 if it is not calibrated.
     - ``prior`` (None, "uniform" or array-like of shape (u,), default=None): shares of the unseen classes among the images, in
-      the order of the candidates. None: unknown shares.
+      the order of the candidates. None: unknown shares, as always with ``images_of="all"``.
     - ``trust`` (float, default=1.0): weight of a pseudo-labelled image in the regression relative to a labelled one; 0 leaves
       the model as it is.
     - ``images_of`` ("unseen" or "all", default="unseen"): the classes that the images belong to. ``"all"``: some may belong to
@@ -268,6 +268,8 @@ class Foresight(AdaptableClassifier, LeaveClassesOut, OnePassClassifier):
         if temperature is None:
             temperature = 2.0 if self.calibration_ is None else self.temperature_
         check_number("temperature (more than zero)", temperature, np.nextafter(0, 1))
+        if prior is not None and images_of == "all":
+            raise SettingsError("prior has the shares of unseen classes only; leave it out with images_of='all'.")
         shares = class_shares(prior, len(unseen))
         if self.whitening_ is None or self.n_images_ is None:  # loaded from a folder of an earlier version
             targets = np.searchsorted(self.seen_classes_, y_seen)
@@ -343,6 +345,7 @@ class Foresight(AdaptableClassifier, LeaveClassesOut, OnePassClassifier):
         self.projection_, self.generator_ = projection, generator
 
     def _forget(self) -> None:
+        super()._forget()
         self.whitening_ = None
 
     def _know(self, table: ClassTable) -> None:

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from sightunseen.core.array_checks import Expected, indices
 from sightunseen.core.arrays import Floats
+from sightunseen.core.calibration import Calibration
 from sightunseen.core.checks import check_choice, check_positive, check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.limits import CLASSIFIER_STEPS, SIZE, SYNTHESISED
@@ -116,10 +117,11 @@ class GenerativeClassifier(GradientTrainedClassifier):
         return ("all", "unseen") if alone else ("all",)
 
     def _state(self, among: str) -> bytes:
-        """Identify what a classifier was trained for: its classes and, by samples of their weights, the networks."""
+        """Identify what a classifier was trained for: classes, class vectors and, by samples of their weights, the networks."""
         parameters = [parameter for network in self.networks_.values() for parameter in network.parameters()]
         samples = [parameter.detach().flatten()[-16:] for parameter in parameters]
-        return bytes(self.candidates(among).tobytes() + torch.cat(samples).cpu().numpy().tobytes())
+        labels = self.candidates(among)
+        return bytes(labels.tobytes() + self._vectors_of(labels).tobytes() + torch.cat(samples).cpu().numpy().tobytes())
 
     def _softmax(self, among: str) -> Softmax:
         """Return the classifier among ``unseen`` or ``all`` classes; train it unless it is up to date."""
@@ -152,9 +154,16 @@ class GenerativeClassifier(GradientTrainedClassifier):
     def _after_fit(self, X: Floats, y: Labels) -> None:
         self._softmax("all")
 
+    def _among_which(self, labels: Labels) -> str:
+        """Name of the classifier that scores these candidates."""
+        return "unseen" if "unseen" in self._among() and not np.isin(labels, self.seen_classes_).any() else "all"
+
+    def calibration_for(self, labels: Labels) -> Calibration | None:
+        """Return the calibration of the scores among these candidates; None for those of the classifier of unseen classes."""
+        return self.calibration_ if self._among_which(labels) == "all" else None
+
     def _prepare(self, labels: Labels) -> Softmax:
-        unseen = "unseen" in self._among() and not np.isin(labels, self.seen_classes_).any()
-        among = "unseen" if unseen else "all"
+        among = self._among_which(labels)
         weight, bias = self._softmax(among)
         columns = self._indices(self.candidates(among), labels)
         return weight[columns], bias[columns]

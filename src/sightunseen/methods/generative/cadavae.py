@@ -62,8 +62,8 @@ class CADAVAE(GenerativeClassifier):
 
     Differs from the paper: one random number per latent vector, as in the authors' code (``shared_noise``); Adam without its
     variant AMSGrad; images are scaled to unit length if a feature is negative, otherwise test features are clipped to the range
-    of the training images; the defaults are narrower
-    networks, a higher learning rate, fewer steps and at most 100 real images per seen class.
+    of the training images; the defaults are narrower networks, a higher learning rate, fewer steps and at most 100 real images
+    per seen class.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ class CADAVAE(GenerativeClassifier):
     n_latent : int, default=200
         Number of latent vectors per seen class that the final classifier is trained on, drawn from the kept images in turn.
     n_real : int or None, default=100
-        Number of real images per seen class that the final classifier is trained on, and that are saved with the model; None:
-        all of them.
+        Number of real images of each seen class, the first ones, that the final classifier is trained on and that are saved;
+        None: all of them.
     classifier_steps : int, default=3000
         Number of gradient steps of each softmax classifier.
     final_classifier : {"softmax", "prototypes"}, default="softmax"

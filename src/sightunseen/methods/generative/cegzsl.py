@@ -91,8 +91,8 @@ class CEGZSL(GenerativeClassifier):
     n_synthesised : int, default=100
         Number of features synthesised per unseen class.
     n_real : int or None, default=100
-        Number of real images per seen class that the final classifier is trained on, and that are saved with the model; None:
-        all of them.
+        Number of real images of each seen class, the first ones, that the final classifier is trained on and that are saved;
+        None: all of them.
     classifier_steps : int, default=600
         Number of gradient steps of each final classifier.
     final_classifier : {"softmax", "prototypes"}, default="softmax"

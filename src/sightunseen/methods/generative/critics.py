@@ -48,8 +48,8 @@ def start_at_mean(generator: Perceptron, features: Tensor) -> None:
         generator.layers[-1].bias.copy_(torch.logit(mean, eps=0.01) if generator.last == "sigmoid" else mean)
 
 
-def critic_loss(critic: Perceptron, real: Tensor, fake: Tensor, vectors: Tensor, share: Tensor, penalty: float) -> Tensor:
-    """Compute the loss of a conditional critic D: E[D(fake)] - E[D(real)] plus the gradient penalty.
+def critic_terms(critic: Perceptron, real: Tensor, fake: Tensor, vectors: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute the estimated Wasserstein distance E[D(real)] - E[D(fake)] and the gradient penalty of a critic.
 
     Parameters
     ----------
@@ -58,25 +58,9 @@ def critic_loss(critic: Perceptron, real: Tensor, fake: Tensor, vectors: Tensor,
     real, fake : Tensor of shape (n, d)
         Features.
     vectors : Tensor of shape (n, a)
-        Class vectors of both.
+        Class vectors of both; those of an unconditional critic have shape (n, 0).
     share : Tensor of shape (n, 1)
         Weight of the real features in each interpolation.
-    penalty : float
-        Weight of the gradient penalty.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The loss.
-    """
-    distance, steepness = critic_terms(critic, real, fake, vectors, share)
-    return penalty * steepness - distance
-
-
-def critic_terms(critic: Perceptron, real: Tensor, fake: Tensor, vectors: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the estimated Wasserstein distance E[D(real)] - E[D(fake)] and the gradient penalty of a critic.
-
-    Parameters are those of :func:`critic_loss`; the vectors of an unconditional critic have shape (n, 0).
 
     Returns
     -------
@@ -137,8 +121,10 @@ class ConditionalWGAN(TurnObjective):
         return self.critic_loss(self.features[batch["rows"]], fake, vectors, self.shares(batch))
 
     def critic_loss(self, real: Tensor, fake: Tensor, vectors: Tensor, share: Tensor) -> Tensor:
-        """Compute the loss of the critic for real and fake features; see :func:`critic_loss`."""
-        return critic_loss(self.model.critic_, real, fake, vectors, share, self.model.gradient_penalty)
+        """Compute the loss of the critic, E[D(fake)] - E[D(real)] plus the gradient penalty, for real and fake features."""
+        distance, penalty = critic_terms(self.model.critic_, real, fake, vectors, share)
+        loss: Tensor = self.model.gradient_penalty * penalty - distance
+        return loss
 
     def realness(self, fake: Tensor, vectors: Tensor) -> Tensor:
         """Compute the mean value (scalar) of fake features (n, d) with class vectors (n, a), which the generator maximises."""

@@ -77,8 +77,8 @@ class FCLSWGAN(GenerativeClassifier):
     n_synthesised : int, default=100
         Number of features synthesised per unseen class.
     n_real : int or None, default=100
-        Number of real images per seen class that the final classifier is trained on, and that are saved with the model; None:
-        all of them.
+        Number of real images of each seen class, the first ones, that the final classifier is trained on and that are saved;
+        None: all of them.
     classifier_steps : int, default=600
         Number of gradient steps of each final classifier.
     final_classifier : {"softmax", "prototypes"}, default="softmax"
@@ -141,6 +141,7 @@ class FCLSWGAN(GenerativeClassifier):
     """
 
     version = 3
+    earlier_settings = {"feature_scaling": "range"}  # 0.2.0 had no other scaling
     search_space = {"classification_weight": (0.01, 0.1)}
     presets = {
         FULL: Preset(

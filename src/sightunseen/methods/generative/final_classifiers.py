@@ -19,7 +19,8 @@ SOFTMAX, PROTOTYPES = "softmax", "prototypes"
 FINAL_CLASSIFIERS = (SOFTMAX, PROTOTYPES)
 
 STEP = 0.3  # change of a score in the first step of the softmax classifier
-# As in the code of the authors of ZLAP, but for the learning rate: theirs is 1e-4, for about 900 steps, halved every 30 epochs.
+# As in the code of the authors of ZLAP, but for the optimisation. Theirs: about 900 steps on 512 images, learning rate 1e-4,
+# halved every 30 epochs, momentum 0.5, initial weights of standard deviation 0.02.
 TEMPERATURE = 0.04
 PROTOTYPE_HIDDEN = 1024
 PROTOTYPE_RATE = 1e-3
@@ -197,8 +198,9 @@ def log_priors(targets: Tensor, seen: Tensor, odds: float) -> Tensor:
     """Compute the log priors of classes for zero-shot logit adjustment.
 
     The prior of a class is that of its group, seen or unseen, times its share of the training images of the group (Eq. 11 to
-    14 of the paper). They are added to the scores in training only. Without them, the scores of the trained classifier are
-    those of classes with equal priors: the larger the odds, the more images are assigned to unseen classes.
+    14 of the paper). They are added to the scores in training only, so that the scores of the trained classifier are divided
+    by these priors: the larger the odds, the more images are assigned to unseen classes. If the odds are those of the training
+    images, the scores are those of classes with equal priors.
 
     Parameters
     ----------

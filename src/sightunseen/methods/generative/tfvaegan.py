@@ -85,8 +85,8 @@ class TFVAEGAN(FVAEGAN):
     n_synthesised : int, default=100
         Number of features synthesised per unseen class.
     n_real : int or None, default=100
-        Number of real images per seen class that the final classifier is trained on, and that are saved with the model; None:
-        all of them.
+        Number of real images of each seen class, the first ones, that the final classifier is trained on and that are saved;
+        None: all of them.
     classifier_steps : int, default=600
         Number of gradient steps of each softmax classifier.
     final_classifier : {"softmax", "prototypes"}, default="softmax"
@@ -104,7 +104,8 @@ class TFVAEGAN(FVAEGAN):
     adversarial_weight : float, default=1.0
         Weight of the critic's value in the loss of the generator.
     cycle_weight : float, default=0.01
-        Weight of cycle consistency in the loss of the generator.
+        Weight of the decoder's losses on real and generated features, and of cycle consistency in the loss of the generator. 0
+        leaves the decoder, which the classifiers use, untrained.
     feedback_weight : float, default=1.0
         Factor of the addition to the hidden layer of the generator.
     feedback_rate : float, default=0.1
@@ -156,9 +157,10 @@ class TFVAEGAN(FVAEGAN):
     (18,)
     """
 
+    version = 3
     presets = {
         FULL: Preset(
-            {**FVAEGAN.presets[FULL].settings, "n_steps": 198_000},  # 300 epochs of CUB, every other cycle with feedback
+            FVAEGAN.presets[FULL].settings,  # 300 epochs of CUB, every other cycle with feedback
             FVAEGAN.presets[FULL].adaptation,
         )
     }
@@ -245,8 +247,8 @@ class TFVAEGAN(FVAEGAN):
         with torch.no_grad():
             hidden = self.decoder_.hidden(features)
         # A step of Adam has the size of the learning rate. Weights that are larger by a factor, in layers whose outputs are
-        # divided by it, therefore learn as with a lower rate. Leaky ReLUs are homogeneous, so that this is one factor for both.
-        added: Tensor = self.feedback_rate**2 * self.feedback_weight * self.feedback_(hidden)
+        # multiplied by its inverse, therefore learn as with a lower rate, and so do their biases. Leaky ReLUs are homogeneous.
+        added: Tensor = self.feedback_weight * self.feedback_rate * self.feedback_(hidden, (1.0, self.feedback_rate))
         return added
 
     def _with_feedback(self, inputs: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ class Perceptron(nn.Module):
             nn.init.zeros_(layer.bias)
         self.layers = cast("Sequence[nn.Linear]", nn.ModuleList(layers))
 
-    def forward(self, values: Tensor, factors: Sequence[Tensor] = ()) -> Tensor:
+    def forward(self, values: Tensor, factors: Sequence[Tensor | float] = ()) -> Tensor:
         """Map (..., first size) to (..., last size); the input of each layer is multiplied by its factors, if there are any."""
         *hidden, last = self.layers
         multiply = iter(factors)

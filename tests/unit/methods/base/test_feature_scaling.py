@@ -8,7 +8,7 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from sightunseen.core.errors import SettingsError
 from sightunseen.methods import METHODS
-from sightunseen.methods.base.feature_scaling import SCALINGS, FeatureScaling
+from sightunseen.methods.base.feature_scaling import ONE_VIEW, TWO_VIEWS, FeatureScaling
 
 RNG = np.random.default_rng(0)
 TRAIN = (RNG.normal(3, 2, (50, 6)) * [1, 10, 0.1, 1, 0, 1]).astype(np.float32)  # the fifth feature is constant
@@ -76,7 +76,7 @@ def test_two_views_are_root_and_centred_side_by_side() -> None:
     assert learned(NEW).dtype == np.float32
 
 
-@pytest.mark.parametrize("kind", SCALINGS)
+@pytest.mark.parametrize("kind", [*ONE_VIEW, TWO_VIEWS])
 def test_number_of_views_is_that_of_the_output(kind: str) -> None:
     learned = FeatureScaling.learned(kind, TRAIN, LABELS)
     assert learned(NEW).shape == (20, 6 * learned.views)
@@ -100,7 +100,7 @@ def test_unit_scaling_keeps_a_zero_image() -> None:
     np.testing.assert_array_equal(FeatureScaling.learned("unit", TRAIN)(zeros), zeros)
 
 
-@pytest.mark.parametrize("kind", SCALINGS)
+@pytest.mark.parametrize("kind", [*ONE_VIEW, TWO_VIEWS])
 def test_arrays_round_trip(kind: str) -> None:
     learned = FeatureScaling.learned(kind, TRAIN, LABELS)
     again = FeatureScaling.of_arrays(kind, learned.arrays())

@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sightunseen.core.errors import DataError
 from sightunseen.core.rows import CollectedRows, Rows
 from sightunseen.methods.base import moments, passes
 from sightunseen.methods.base.accumulation import Accumulator, encoded
-from sightunseen.methods.base.feature_scaling import SCALINGS, FeatureScaling
+from sightunseen.methods.base.feature_scaling import ONE_VIEW, TWO_VIEWS, FeatureScaling
 from sightunseen.methods.base.moments import Moments, normalisations_of, scaled_scatter
 from sightunseen.methods.base.passes import accumulated, mapping_parts, parts_of
 
@@ -46,7 +47,7 @@ def assert_same_bits(one: dict[str, Moments], other: dict[str, Moments]) -> None
 
 
 @pytest.mark.parametrize("exact", [True, False], ids=["double", "single"])
-@pytest.mark.parametrize("kind", SCALINGS)
+@pytest.mark.parametrize("kind", [*ONE_VIEW, TWO_VIEWS])
 def test_scatter_is_that_of_all_images(kind: str, exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moments, "EXACT_VALUES", 1 << 22 if exact else 0)
     scaling, scatter = scaled_scatter(accumulated(X, Y, normalisations_of(kind)), kind)
@@ -155,7 +156,38 @@ def test_labels_are_encoded_like_unique(y: list[Any]) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kind", SCALINGS)
+def test_gpu_accepts_blocks_that_are_larger_than_the_first() -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device here")
+    from sightunseen.methods.base.cuda_accumulation import CudaAccumulator
+
+    with CudaAccumulator(["unit"]) as accumulator:
+        for rows in np.split(np.arange(len(X)), [2]):
+            accumulator.add(X[rows], Y[rows])
+        found = accumulator.total()["unit"]
+    expected = accumulated(X, Y, ["unit"])["unit"]
+    assert found.labels.tolist() == expected.labels.tolist()
+    np.testing.assert_array_equal(found.counts, expected.counts)
+    np.testing.assert_allclose(found.sums, expected.sums, atol=1e-5 * np.abs(expected.sums).max())
+
+
+def test_blocks_for_a_gpu_are_cut_to_the_size_of_its_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    from sightunseen.methods.base import cuda_accumulation
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    accumulator = cuda_accumulation.CudaAccumulator(["unit"])
+    accumulator._sums["unit"] = None  # type: ignore[assignment]
+    accumulator._buffers = [SimpleNamespace(targets=np.empty(4))]  # type: ignore[list-item]
+    parts: list[tuple[list[int], list[int]]] = []
+    monkeypatch.setattr(accumulator, "_add", lambda X, y: parts.append((X.ravel().tolist(), y.tolist())))
+    accumulator.add(np.arange(6)[:, None], np.arange(6) + 10)
+    assert parts == [([0, 1, 2, 3], [10, 11, 12, 13]), ([4, 5], [14, 15])]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [*ONE_VIEW, TWO_VIEWS])
 def test_gpu_computes_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from sightunseen.core import dataset, rows
 from sightunseen.core.dataset import ZeroShotDataset
-from sightunseen.core.errors import DataError
+from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.rows import Rows
 from sightunseen.methods import ESZSL, GFZSL, METHODS, SAE, Foresight, OnePassClassifier
 
@@ -89,6 +89,24 @@ def test_partial_fit_accepts_new_classes_and_keeps_the_table(small_world: ZeroSh
     model.partial_fit(X[~first], y[~first])
     assert_same(Foresight().fit(X, y, classes), model, small_world)
     assert len(model.fit(X[first], y[first], classes).seen_classes_) == 6  # fit starts anew
+
+
+def test_partial_fit_goes_on_after_labels_that_are_unknown(small_world: ZeroShotDataset) -> None:
+    X, y, classes = small_world.train.X, small_world.train.y, small_world.classes
+    half = y < np.sort(small_world.seen)[6]
+    model = Foresight().partial_fit(X[half], y[half], classes)
+    with pytest.raises(DataError, match="9999"):
+        model.partial_fit(X[:5], np.full(5, 9999))
+    assert_same(Foresight().fit(X, y, classes), model.partial_fit(X[~half], y[~half]), small_world)
+
+
+def test_partial_fit_does_not_change_the_feature_scaling(small_world: ZeroShotDataset) -> None:
+    X, y, classes = small_world.train.X, small_world.train.y, small_world.classes
+    model = ESZSL(feature_scaling="unit").partial_fit(X[:100], y[:100], classes)
+    with pytest.raises(SettingsError, match="feature_scaling from 'unit' to 'none'"):
+        model.set_params(feature_scaling="none").partial_fit(X[100:], y[100:])
+    whole = ESZSL(feature_scaling="unit").fit(X, y, classes)
+    assert_same(whole, model.set_params(feature_scaling="unit").partial_fit(X[100:], y[100:]), small_world)
 
 
 def test_labels_are_needed() -> None:

@@ -115,7 +115,7 @@ def test_shared_hyperparameters_have_the_defaults_of_cvc() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("space", "visual"), ("output", "auto"), ("similarity", "l2"), ("episodic", "yes"), ("hidden", 0), ("initial_scale", -1)],
+    [("space", "visual"), ("output", "auto"), ("similarity", "l2"), ("episodic", "yes"), ("hidden", 0), ("initial_scale", 0)],
 )
 def test_invalid_hyperparameter_is_named(name: str, value: object) -> None:
     with pytest.raises(SettingsError, match=name):

@@ -118,6 +118,11 @@ def test_invalid_hyperparameter_is_named(name: str, value: Any, fitted: Foresigh
         fitted.adapt(small_world.test_unseen.X, **{name: value})
 
 
+def test_shares_of_unseen_classes_do_not_go_with_images_of_all_classes(fitted: Foresight, small_world: ZeroShotDataset) -> None:
+    with pytest.raises(SettingsError, match="prior"):
+        fitted.adapt(small_world.test_unseen.X, prior="uniform", images_of="all")
+
+
 # -- trust, other images, ambiguous pairs ------------------------------------------------------------------------------
 
 

@@ -5,8 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 from torch import Tensor
 
+from sightunseen import UncalibratedWarning
+from sightunseen.core.calibration import Calibration
 from sightunseen.core.errors import SettingsError
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import FCLSWGAN, load_model
@@ -115,6 +118,19 @@ def test_scores_of_prototypes_do_not_depend_on_the_candidates(zlap: FCLSWGAN, wo
     scores = zlap.decision_function(world.test_unseen.X)
     columns = np.isin(zlap.classes_, world.unseen)
     np.testing.assert_allclose(zlap.decision_function(world.test_unseen.X, world.unseen), scores[:, columns], atol=1e-4)
+
+
+def test_calibration_is_not_applied_to_the_classifier_of_unseen_classes(world: Any) -> None:
+    model = FCLSWGAN(**SMALL).fit(world.train.X, world.train.y, world.classes)
+    model.calibration_ = Calibration(temperature=3.0, ECE=1.0, ECE_before=2.0, none_below=1e6)  # rejects every image
+    X, unseen = world.test_unseen.X, np.sort(world.unseen)
+    np.testing.assert_allclose(model.predict_proba(X), softmax(model.decision_function(X) / 3, axis=1), rtol=1e-4)
+    assert model.predict_frame(X)["none_of_these"].all()
+    scores = model.decision_function(X, unseen)
+    with pytest.warns(UncalibratedWarning, match="among unseen classes alone"):
+        np.testing.assert_allclose(model.predict_proba(X, unseen), softmax(scores, axis=1), rtol=1e-4)
+    assert not model.is_none(scores, unseen).any()
+    assert list(model.predict_frame(X, unseen)) == ["class", "uncalibrated_probability", "seen"]
 
 
 def test_saved_prototypes_predict_the_same(zlap: FCLSWGAN, world: Any, tmp_path: Any) -> None:

@@ -52,6 +52,23 @@ def test_critic_loss_by_finite_differences() -> None:
     assert training.critic_loss(*points).item() == pytest.approx(expected, rel=1e-6)
 
 
+def test_critic_compares_features_with_their_reconstructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    method, training, _ = small_training()
+    batch = {name: array[0] for name, array in training.draw(0, 1).items()}
+    real, vectors = training.features[batch["rows"]], training.vectors_of(batch)
+    seen: list[torch.Tensor] = []
+    monkeypatch.setattr(training, "critic_loss", lambda *points: seen.extend(points) or torch.zeros(()))
+    training.critic_step(batch)
+    expected = []
+    for x, s, noise in zip(real.numpy(), vectors.numpy(), training.noise(batch).numpy(), strict=True):
+        mean, log_variance = np.split(perceptron(method.encoder_.network, np.concatenate([x, s])), 2)
+        output = perceptron(method.generator_, np.concatenate([mean + np.exp(log_variance / 2) * noise, s]))
+        expected.append(1 / (1 + np.exp(-output)))
+    torch.testing.assert_close(seen[0], real)
+    np.testing.assert_allclose(seen[1].numpy(), expected, rtol=1e-4)
+    torch.testing.assert_close(seen[2], vectors)
+
+
 def test_adaptation_continues_with_the_weight_of_the_penalty(tmp_path: Path) -> None:
     X, y, table = small_world()
     method = FVAEGAN(**SIZES, gradient_penalty=4.0).fit(X, y, table)
@@ -157,6 +174,33 @@ def test_loss_of_the_second_critic_by_finite_differences() -> None:
     points = [torch.from_numpy(rng.random((5, size))) for size in (4, 4, 1)]
     expected = critic_loss_by_differences(objective.critic, *(array.numpy() for array in points), penalty=10.0)
     assert objective.critic_loss(*points).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_second_critic_compares_unlabelled_images_with_features_generated_for_unseen_classes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    method, objective = small_adaptation(batch_size=4)
+    batch = {name: array[0] for name, array in objective.draw(0, 1).items()}
+    vectors, noise = objective.unseen_vectors(batch), objective.unseen_noise(batch)
+    seen: list[torch.Tensor] = []
+    monkeypatch.setattr(objective, "critic_loss", lambda *points: seen.extend(points) or torch.zeros(()))
+    objective.critics_loss(batch, vectors, noise)
+    torch.testing.assert_close(seen[0], objective.features[batch["unlabelled"]])
+    pairs = zip(noise.numpy(), vectors.numpy(), strict=True)
+    expected = [1 / (1 + np.exp(-perceptron(method.generator_, np.concatenate(pair)))) for pair in pairs]
+    np.testing.assert_allclose(seen[1].numpy(), expected, rtol=1e-4)
+    of_generator = objective.opponents_loss(batch, vectors, noise)  # the same features raise the value of the critic
+    values = [perceptron(objective.critic, x)[0] for x in expected]
+    assert of_generator.item() == pytest.approx(-10 * np.mean(values), rel=1e-4)
+
+
+def test_weight_of_the_second_penalty_changes_after_each_cycle() -> None:
+    _, objective = small_adaptation(batch_size=4)
+    batches = objective.draw(0, 3)
+    for turn in range(3):
+        objective.loss_in_turn({name: array[turn] for name, array in batches.items()}, turn)
+    weight = objective.memory()["marginal.weight"].item()
+    assert weight in (pytest.approx(10 * 1.1), pytest.approx(10 / 1.1))
 
 
 def test_second_critic_is_unconditional() -> None:

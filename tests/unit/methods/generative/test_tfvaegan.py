@@ -112,6 +112,19 @@ def test_generator_minimises_the_distance_of_decoded_features() -> None:
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_parameters_of_the_feedback_module_act_as_if_they_were_smaller_by_its_rate(rate: float) -> None:
+    """So that steps of Adam, whose size is the learning rate, act as steps of that size times the rate."""
+    one, other = (small_training(feedback_rate=value)[0] for value in (1.0, rate))
+    rng = np.random.default_rng(0)
+    for parameter, same in zip(one.feedback_.parameters(), other.feedback_.parameters(), strict=True):
+        parameter.data = torch.from_numpy(rng.standard_normal(parameter.shape).astype(np.float32))
+        same.data = parameter.data / rate
+    other.decoder_.load_state_dict(one.decoder_.state_dict())
+    features = torch.from_numpy(small_world()[0])
+    torch.testing.assert_close(other._feedback(features), one._feedback(features))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
 def test_initial_feedback_does_not_depend_on_its_learning_rate(rate: float) -> None:
     X, y, table = small_world()
     still = {**SIZES, "learning_rate": 0.0}
