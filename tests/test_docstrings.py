@@ -43,7 +43,7 @@ def _top_level() -> Iterator[type]:
 
 def public_definitions() -> Iterator[str]:
     for module in pkgutil.walk_packages(sightunseen.__path__, "sightunseen."):
-        if any(part.startswith("_") for part in module.name.split(".")) or module.name.endswith("kernels"):
+        if any(part.startswith("_") or part.endswith("kernels") for part in module.name.split(".")):
             continue
         for name, found in vars(importlib.import_module(module.name)).items():
             defined_here = getattr(found, "__module__", None) == module.name

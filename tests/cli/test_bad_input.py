@@ -344,6 +344,13 @@ def test_number_of_folds_must_be_positive(run: Run, desk: Path, option: str) -> 
     assert option.split()[0].strip("-") in error_of(run, desk, f"train data --out new {QUICK} {option}")
 
 
+def test_unknown_arguments_are_answered_with_the_usage_of_the_command(run: Run, desk: Path) -> None:
+    code, _, err = run("predict model a.jpg b.jpg")
+    assert code == 2
+    assert err.startswith("usage: sightunseen predict")
+    assert "unrecognized arguments: b.jpg. See: sightunseen predict --help" in err
+
+
 @pytest.mark.parametrize("option", ["--folds x", "--seed x", "--protocol best", "--device tpu", "--bogus"])
 def test_argparse_errors_name_the_value(run: Run, desk: Path, option: str) -> None:
     assert option.split()[-1] in error_of(run, desk, f"train data --out new {option}")
@@ -492,6 +499,13 @@ def test_other_semantics_than_in_training_is_an_error(run: Run, desk: Path) -> N
     assert "'original_att'" in message
 
 
+@pytest.mark.parametrize("change", [str.upper, " {} ".format])
+def test_names_that_differ_in_case_or_spaces_are_named(run: Run, desk: Path, change: Callable[[str], str]) -> None:
+    classes(lambda rows: [[change(row[0]) if row is rows[-1] else row[0], *row[1:]] for row in rows])
+    message = error_of(run, desk, "evaluate model data")
+    assert f"'{change('thing 015')}' for 'thing 015'" in message
+
+
 def test_unknown_class_in_the_data_is_an_error(run: Run, desk: Path) -> None:
     tables(y=np.where(array("y") == array("y")[-1], "dragon", array("y")))
     classes(
@@ -538,6 +552,7 @@ PREDICT: dict[str, tuple[Callable[[], Any], str, tuple[str, ...]]] = {
         ("images.npz", "2", "3"),
     ),
     "cut": (lambda: cut_short("data/features.npz"), "data/features.npz", ("features.npz", "cannot be read")),
+    "a photo": (lambda: Path("cat.jpg").write_bytes(b""), "cat.jpg", ("unknown backbone", "sightunseen embed")),
 }
 
 

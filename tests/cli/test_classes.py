@@ -139,7 +139,7 @@ def test_adding_a_class_does_not_change_other_scores(run: Run, desk: Path, small
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("--name '{seen}' --attribute '{first}=1'", "'{seen}' already stand"),
+        ("--name '{seen}' --attribute '{first}=1'", "'{seen}' is already"),
         ("--name okapi --description 'a brown animal'", "known by 'attributes': give attributes, such as {first}"),
         ("--name okapi", "known by 'attributes': give attributes, such as {first}"),
         ("--name okapi --attribute wings=1", "no attribute 'wings'; there are {first}"),
@@ -150,7 +150,7 @@ def test_adding_a_class_does_not_change_other_scores(run: Run, desk: Path, small
         ("--attribute '{first}=1'", "needs a name"),
         ("--name okapi --description ' '", "--description is empty"),
         ("--attributes nowhere.csv", "there is no file or folder nowhere.csv"),
-        ("--attributes data/classes.csv", "already stand"),
+        ("--attributes data/classes.csv", "already in the class table"),
         ("--attributes data/classes.csv --description x", "Leave --description and --attribute out"),
         ("--name okapi --attribute '{first}=1' --out data", "data exists"),
     ],

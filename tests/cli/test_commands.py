@@ -151,7 +151,7 @@ def test_paper_protocol_selects_on_test_data(run: Run, desk: Path) -> None:
     found = record("new")
     assert (found["protocol"], "TEST" in out, "TEST" in found["selection"]["by"]) == ("paper", True, True)
     curves = [entry["points"] for entry in found["selection"]["tried"]]
-    assert [[point["steps"] for point in curve] for curve in curves] == [[100, 200, 300, 400]] * 2  # two initial scales
+    assert [[point["steps"] for point in curve] for curve in curves] == [[*range(40, 401, 40)]] * 2  # two initial scales
     assert found["results"]["H"] == max(point["H"] for curve in curves for point in curve)
 
 

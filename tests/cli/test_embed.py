@@ -48,7 +48,7 @@ def test_embed_writes_features(table: Path, run: Run) -> None:
     code, out, err = run(f"{EMBED} --out features.parquet")
     assert (code, out) == (0, "embedded 12 photos, 1 skipped, 0 from the cache: features.parquet\n")
     assert "photos/seen/cat/zz.jpg: it is not an image" in err
-    assert "1 images left out that are of kinds not read: .heic" in err
+    assert "note: left out 1 image of formats that cannot be read (.heic; convert to JPEG or PNG)" in err
     assert "13 of 13 photos" in err
     features, names = load_features("features.parquet")
     np.testing.assert_allclose(features, [[20 * k, 0, 0] for k in range(12)], atol=1e-4)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sightunseen.analysis.reruns import rerun
 from sightunseen.core.dataset import ZeroShotDataset
 from sightunseen.features.backbones import open_backbone
 from sightunseen.features.extract import extract
@@ -143,6 +144,19 @@ def test_features_are_examples(run: Run, desk: Path, small_world: ZeroShotDatase
         found.decision_function(small_world.test_seen.X), expected.decision_function(small_world.test_seen.X)
     )
     assert found.record_ == expected.record_
+
+
+def test_examples_of_test_classes_are_a_warning(run: Run, desk: Path, small_world: ZeroShotDataset) -> None:
+    label = str(np.sort(small_world.unseen)[0])
+    np.save("shots.npy", small_world.test_unseen.X[small_world.test_unseen.y == label][:4])
+    code, _, err = run("evaluate model data")
+    assert (code, "examples-of-test-classes" in err) == (0, False)
+    succeed(run, f"classes add model --name '{label}' --features shots.npy")
+    code, _, err = run("evaluate model data")
+    assert code == 0
+    assert f"WARN examples-of-test-classes: the model has labelled examples of unseen test classes: {label} 4." in err
+    model = load_model("model")
+    assert rerun(model, small_world).agreement is None
 
 
 def test_list_has_no_column_without_examples(run: Run, desk: Path) -> None:

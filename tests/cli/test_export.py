@@ -121,7 +121,7 @@ def test_method_without_export_is_an_error(run: Run, desk: Path) -> None:
     features = np.load("data/features.npz")
     SYNC().fit(features["X"][:80], features["y"][:80]).save("sync")
     for what in ("--onnx model.onnx", "--linear weights.npz", "--onnx model.onnx --linear weights.npz"):
-        assert "this SYNC are not a linear function" in error_of(run, desk, f"export sync {what}")
+        assert "this SYNC cannot be exported" in error_of(run, desk, f"export sync {what}")
 
 
 def test_missing_packages(run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,23 @@ def test_train_evaluate_and_predict_photos(run: Run, world: Path, model: Path) -
     assert "0.png" in out
 
 
+def test_prediction_without_a_readable_photo_is_an_error(run: Run, model: Path, desk: Path) -> None:
+    (desk / "bad").mkdir()
+    (desk / "bad" / "a.jpg").write_text("no photo")
+    (desk / "bad" / "b.heic").write_bytes(b"")
+    code, out, err = run("predict colours bad --out answers.csv")
+    assert (code, out) == (2, "")
+    assert "note: left out 1 image of formats that cannot be read (.heic" in err
+    assert "none of the 1 photos of bad can be read" in err
+    assert not (desk / "answers.csv").exists()
+
+
+def test_table_of_classes_beside_the_photos_is_named(run: Run, world: Path, model: Path) -> None:
+    code, _, err = run(f"train {world} --backbone efficientnet_lite0 --method ESZSL --select none --out again")
+    assert code == 0, err
+    assert f"classes from {world / 'classes.csv'}" in err
+
+
 def test_extracted_features_give_the_predictions_of_the_photos(run: Run, world: Path, model: Path) -> None:
     assert run(f"embed {world} --out features.parquet")[0] == 0
     code, _, err = run("predict colours features.parquet --out table.csv")
@@ -117,7 +134,7 @@ def test_photos_in_a_plan(run: Run, world: Path, desk: Path) -> None:
     assert "1 of 1 jobs were finished" in run(command)[2]  # the default backbone, by its name
     Path("plan.toml").write_text(f'methods = ["ESZSL"]\nselection = "none"\n{entry}backbone = "nonsense"\n')
     code, out, err = run(command)
-    assert (code, "1 skipped" in out, "there is no backbone 'nonsense'" in err) == (0, True, True), err
+    assert (code, "1 skipped" in out, "there is no backbone 'nonsense'" in err) == (1, True, True), err
 
 
 def test_unknown_backbone_and_missing_labels_are_errors(run: Run, world: Path, model: Path) -> None:

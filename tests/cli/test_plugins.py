@@ -130,6 +130,15 @@ def test_model_of_a_stranger_imports_nothing(fresh: Run, desk: Path, path: str) 
     assert "antigravity" not in sys.modules
 
 
+def test_scores_of_a_wrong_shape_name_the_method(fresh: Run, desk: Path) -> None:
+    source = (desk / "nearest_mean.py").read_text()
+    lines = source.replace("return lambda X: 2 * X", "return lambda X: np.ones((len(X), 3)) + 0 * X[:, :1]  #")
+    (desk / "broken.py").write_text(lines)
+    code, _, err = fresh("train data --method broken:NearestMean --select none --out new")
+    assert code == 2
+    assert "NearestMean returned scores of shape" in err
+
+
 def test_plugin_can_be_adapted(fresh: Run, desk: Path) -> None:
     code, out, err = fresh("train data --method mine:Mine --select none --out mean")
     assert code == 0, err
@@ -208,6 +217,7 @@ INVALID = {
     "from mine import Mine\nclass Method(Mine):\n  def __init__(self, noise=1.0): pass": "seen_penalty",
     "from mine import Mine\nclass Method(Mine):\n  def __init__(self, noise, seen_penalty=0.0): pass": "noise without",
     "from mine import Mine\nclass Method(Mine):\n  def __init__(self, *all, seen_penalty=0.0): pass": "all without",
+    "from mine import Mine\nclass Method(Mine):\n  def __init__(self, p=float('inf'), seen_penalty=0.0): pass": "p without",
 }
 
 

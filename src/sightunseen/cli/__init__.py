@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from sightunseen._version import __version__
 from sightunseen.core.documents import printable, quoted
@@ -128,6 +128,13 @@ def _is_text(word: str) -> bool:
 
 class _Parser(argparse.ArgumentParser):
     """Argument parser whose error messages are limited in length, like all others."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse arguments; a command reports unknown ones itself, with its own usage."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown and self._subparsers is None:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

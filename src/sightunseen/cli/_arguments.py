@@ -86,7 +86,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", default=QUICK, metavar="NAME", help=what)
     what = "select hyperparameters on validation classes (default), or use them as given (none)"
     parser.add_argument("--select", choices=("validation", "none"), default="validation", help=what)
-    what = "number of class folds (default: 1 for gradient-trained methods, else up to 5, with 50 validation classes)"
+    what = "number of class folds (default: Foresight 16 to 40, gradient-trained methods 1, others up to 5)"
     parser.add_argument("--folds", type=at_most(FOLDS), metavar="K", help=what)
     add_repeated(parser, "--allow", "CHECK", "ignore this failed check of the split doctor")
 

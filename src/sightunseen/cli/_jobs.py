@@ -60,7 +60,7 @@ def run_jobs(plan: "Plan", args: argparse.Namespace, counts_to: TextIO | None = 
     Returns
     -------
     int
-        Exit code: 0, 1 if a job failed, 130 if interrupted.
+        Exit code: 0, 1 if a job failed or all were skipped, 130 if interrupted.
     """
     from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED
     from sightunseen.benchmark.runner import run_plan
@@ -75,7 +75,7 @@ def run_jobs(plan: "Plan", args: argparse.Namespace, counts_to: TextIO | None = 
         print(f"interrupted; finished jobs are in {args.out}. The same command resumes the run.", file=sys.stderr)
         return STOPPED
     print(f"{counts[DONE]} done, {counts[FAILED]} failed, {counts[SKIPPED]} skipped", file=counts_to)
-    return 1 if counts[FAILED] else 0
+    return 1 if counts[FAILED] or not counts[DONE] else 0
 
 
 def print_tables(tables: Sequence["Table"], form: str) -> None:

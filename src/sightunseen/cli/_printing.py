@@ -148,19 +148,25 @@ def print_choice(record: RunRecord, verbose: bool = False) -> None:
     print(f"seed {record.seed}, each for itself: {sentence}." if record.seeds else f"{sentence[0].upper()}{sentence[1:]}.")
 
 
-def print_calibration(calibration: "Calibration | None") -> None:
+def print_calibration(calibration: "Calibration | None", verbose: bool) -> None:
     """Print the temperature and the rejection threshold of a model; nothing if the model is not calibrated.
 
     Parameters
     ----------
     calibration : Calibration or None
         Calibration of the model.
+    verbose : bool
+        If false, print only if there is no rejection threshold.
     """
     from sightunseen.core.calibration import NONE
 
     if calibration is None:
         return
     found = calibration
+    if found.none_below is None:
+        print(f"No rejection threshold is better than chance on validation classes: the model never answers '{NONE}'.")
+    if not verbose:
+        return
     print(
         f"Calibrated on validation classes: temperature {found.temperature:.3g} "
         f"(expected calibration error {found.ECE_before:.1f} -> {found.ECE:.1f} percent)."

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         model = load_model(args.model)
         if not isinstance(model, AdaptableClassifier):
             raise ModelError(
-                f"{args.model} is a {type(model).__name__} model, which has no transductive form. See: sightunseen methods"
+                f"{args.model} is a model of {type(model).__name__}, which has no transductive form. See: sightunseen methods"
             )
         parameters = {**preset_of(type(model), args.preset).adaptation, **parse_settings(args.set)}
         specification = AdaptationSpecification(parameters=parameters, hold_out=args.hold_out, **selecting_of(args))
@@ -64,8 +64,7 @@ def _report(adapted: Any, data: Any, args: argparse.Namespace) -> None:
     record = adapted.record_
     print_verdict(record.verdict)
     print_choice(record, args.verbose)
-    if args.verbose:
-        print_calibration(adapted.calibration_)
+    print_calibration(adapted.calibration_, args.verbose)
     for warning in record.selection.get("warnings", ()):
         print(f"warning: {warning}", file=sys.stderr)
     if args.verbose:

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
 
     from sightunseen.benchmark.outcome import Outcome
 
+BY_ENDING = {".md": "md", ".csv": "csv", ".tex": "latex", ".json": "json"}  # format of a file of tables
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     from sightunseen.cli._arguments import add_repeated, positive
     from sightunseen.cli._cluster import add_cluster_argument
-    from sightunseen.cli._jobs import add_format_argument, add_job_arguments
+    from sightunseen.cli._jobs import FORMATS, add_job_arguments
 
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB", dest="verb")
     run_parser = verbs.add_parser("run", help="run the jobs of a plan that are not done yet")
@@ -46,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "per data set and setting)"
     )
     show.add_argument("--layout", choices=("paper", "leaderboard"), help=what)
-    add_format_argument(show)
+    what = "format of the tables (default: by the ending of --out: .md, .csv, .tex or .json, otherwise table)"
+    show.add_argument("--format", choices=FORMATS, help=what)
     show.add_argument("--out", type=Path, default=Path("-"), metavar="FILE", help="file to write (default: -, stdout)")
 
 
@@ -81,6 +84,7 @@ def _show(args: argparse.Namespace) -> int:
     from sightunseen.core.files import written_atomically
 
     check_output(args.out)
+    args.format = args.format or BY_ENDING.get(args.out.suffix.lower(), "table")
     if args.layout and args.setting:
         raise SettingsError(f"--layout {args.layout} has the metrics of both settings. Leave out --setting.")
     layouts = {None: _one_by_one, "paper": _paper_layout, "leaderboard": _leaderboard}
@@ -90,7 +94,7 @@ def _show(args: argparse.Namespace) -> int:
         return 0
     with written_atomically(args.out) as path, open(path, "w", encoding="utf-8") as file, redirect_stdout(file):
         show()
-    print(f"wrote {count} tables to {args.out}")
+    print(f"wrote {count} table{'s' * (count > 1)} to {args.out}")
     return 0
 
 

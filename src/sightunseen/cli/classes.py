@@ -87,7 +87,7 @@ def _add_examples(args: argparse.Namespace) -> int:
             )
         features = load_examples(model, args.photos, args.features)
         model.add_examples(features, [label] * len(features))
-        _save(model, args, f"added {len(features)} examples of {args.name}")
+        _save(model, args, f"added {len(features)} example{'s' * (len(features) > 1)} of {args.name}")
     counts = [f"{one} {count}" for one, count in model.example_counts.items()]
     print(f"examples per class: {_some(counts)}")
     return 0

@@ -41,8 +41,7 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.out, check_ending, binary=True)
     photos = list_photos(args.photos)
     if photos.left_out:
-        kinds = ", ".join(sorted({path.suffix.lower() for path in photos.left_out}))
-        print(f"note: {len(photos.left_out)} images left out that are of kinds not read: {kinds}", file=sys.stderr)
+        print(photos.remark, file=sys.stderr)
     from sightunseen.features.backbones import open_backbone
 
     # With --cluster, workers have the devices; here the backbone is only described.

@@ -43,8 +43,7 @@ def run(args: argparse.Namespace) -> int:
     title = f"{args.model} on {data.name}{f', protocol {protocol}' if protocol else ''}, percent"
     print_results(title, {"": numbers}, result.intervals)
     print(f"ECE {result.ECE:.1f}: {METRICS['ECE'].definition}, in percent")
-    if args.verbose:
-        print_calibration(model.calibration_)
+    print_calibration(model.calibration_, args.verbose)
     if args.per_class:
         rows = [(part, label, 100 * value) for part, found in result.by_class.items() for label, value in found.items()]
         print_table(

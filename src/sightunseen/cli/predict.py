@@ -72,17 +72,23 @@ def run(args: argparse.Namespace) -> int:
 
 def _of_photos(args: argparse.Namespace, model: Any, candidates: Any) -> int:
     """Predict photos batch by batch, with constant memory."""
+    from itertools import chain
+
     import numpy as np
 
     from sightunseen.cli._cluster import connected
     from sightunseen.cli._photo_progress import PhotoProgress
     from sightunseen.core.blocks import joined_blocks
+    from sightunseen.core.errors import DataError
     from sightunseen.data.photo_lists import list_photos
     from sightunseen.features.extract import extract
     from sightunseen.pipeline.data import open_for_photos
     from sightunseen.prediction import ranked
 
-    photos, backbone, explain = list_photos(args.images), open_for_photos(None, model), _explainer_of(args.reasons, model)
+    photos, backbone = list_photos(args.images, labelled=False), open_for_photos(None, model)
+    if photos.left_out:
+        print(photos.remark, file=sys.stderr)
+    explain = _explainer_of(args.reasons, model)
     with connected(args) as cluster, PhotoProgress(backbone.name) as progress:
         if cluster is None:
             batches = extract(photos.fresh_paths(), backbone, tell=progress.say)
@@ -91,7 +97,11 @@ def _of_photos(args: argparse.Namespace, model: Any, candidates: Any) -> int:
 
             batches = extract_on(cluster, photos.fresh_paths(), backbone, tell=progress.say)
         found = progress.watched(batches, len(photos))
-        blocks = joined_blocks((one.features, np.array([str(path) for path in one.paths])) for one in found if one.paths)
+        batch = next((one for one in found if one.paths), None)
+        if batch is None:
+            raise DataError(f"none of the {len(photos)} photos of {args.images} can be read; the reasons are above.")
+        read = chain([batch], (one for one in found if one.paths))
+        blocks = joined_blocks((one.features, np.array([str(path) for path in one.paths])) for one in read)
         predictions = ranked(model, blocks, args.top, candidates, not args.never_none, explain)
         _output(predictions, len(photos), args)
     return 0

@@ -161,8 +161,7 @@ def _report(model: Any, args: argparse.Namespace) -> None:
     print_verdict(record.verdict)
     print_methods(record, args.verbose)
     print_choice(record, args.verbose)
-    if args.verbose:
-        print_calibration(model.calibration_)
+    print_calibration(model.calibration_, args.verbose)
     if record.results:
         by = "selected on TEST data" if record.protocol == "paper" else "test images evaluated once"
         title = f"{record.data['name']}, protocol {record.protocol} ({by}), percent"

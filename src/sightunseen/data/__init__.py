@@ -79,8 +79,9 @@ def open_data(
     table = _first_file(path, "features", TABLE_ENDINGS)
     if table is None and not holds_tables(path):
         raise DataError(
-            f"{path} holds neither a benchmark's *_splits.mat nor a features.npz, features.parquet or features.csv, nor other "
-            "tables of features. See 'Your own data' in the README for the two tables that are needed."
+            f"{path} holds neither photos nor a benchmark's *_splits.mat nor a features.npz, features.parquet or features.csv, "
+            "nor other tables of features. Give a folder with one folder of photos per class, or a table of features and one "
+            "of classes."
         )
     return replace(load_tables(table or path, classes, semantics or "auto"), name=path.resolve().name)
 

@@ -48,7 +48,8 @@ def read_columns(path: Path, long_texts: bool = False) -> Columns:
     if path.suffix == ".npz":
         return opened(path, lambda: read_npz(path))
     if path.suffix == ".csv":
-        return opened(path, lambda: _columns(_read_csv(path, long_texts), path))
+        remedy = "Save it with commas between the columns, in UTF-8."
+        return opened(path, lambda: _columns(_read_csv(path, long_texts), path), "a CSV", remedy)
     if path.suffix == ".parquet":
         return opened(path, lambda: _columns(_read_parquet(path), path))
     raise DataError(

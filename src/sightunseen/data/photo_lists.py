@@ -54,20 +54,28 @@ class PhotoList:
     def __len__(self) -> int:
         return len(self.paths)
 
+    @property
+    def remark(self) -> str:
+        """Sentence about the images that were left out; empty if there are none."""
+        return f"note: left out {_of_other_formats(self.left_out)}" if self.left_out else ""
+
     def fresh_paths(self) -> Iterator[Photo]:
         """Yield a copy of each path: a ``Path`` caches its text when used, which adds up over a million photos."""
         return (Path(path) if isinstance(path, Path) else path for path in self.paths)
 
 
 def is_photos(source: str | Path) -> bool:
-    """Return whether a path holds photos: see :func:`list_photos`. A ``.csv`` has paths, labels and splits only."""
+    """Return whether a path holds photos, also of unsupported formats: see :func:`list_photos`.
+
+    A ``.csv`` of photos has paths, labels and splits only.
+    """
     source = Path(source)
     if source.is_dir():
         return has_photos(source) or _has_photos_or_shards(source)
     if is_tar(source):
         return True
     if source.suffix.lower() != ".csv" or not source.is_file():
-        return source.suffix.lower() in ENDINGS
+        return source.suffix.lower() in ENDINGS | OTHER_ENDINGS
     if not source.stat().st_size:  # files of /proc, which may block, have no size either
         return False
     with open(source, newline="", encoding="utf-8-sig", errors="replace") as file:
@@ -76,17 +84,17 @@ def is_photos(source: str | Path) -> bool:
 
 
 def _has_photos_or_shards(folder: Path) -> bool:
-    """Whether a folder contains photos, or tar archives that are not beside a table of features."""
-    shards = features = False
+    """Whether a folder contains photos; or tar archives or other images that are not beside a table of features."""
+    others = features = False
     for path in files_below(folder):
         if path.suffix.lower() in ENDINGS:
             return True
-        shards = shards or path.suffix.lower() == TAR
+        others = others or path.suffix.lower() in {TAR, *OTHER_ENDINGS}
         features = features or path.stem == "features" or path.suffix == ".mat"
-    return shards and not features
+    return others and not features
 
 
-def list_photos(source: str | Path) -> PhotoList:
+def list_photos(source: str | Path, labelled: bool = True) -> PhotoList:
     """List the photos of a folder, a CSV or a single file.
 
     Parameters
@@ -103,6 +111,8 @@ def list_photos(source: str | Path) -> PhotoList:
           (see :func:`~sightunseen.data.tar_shards.read_shards`);
         - a Hugging Face folder with a column of images (see :func:`~sightunseen.data.hugging_face_photos.read_photos`);
         - a CSV with a column ``path`` (relative to the CSV) and optionally ``label`` or ``class``, and ``split``.
+    labelled : bool, default=True
+        Whether labels matter. If not, a folder may have photos beside folders of photos.
 
     Returns
     -------
@@ -116,7 +126,7 @@ def list_photos(source: str | Path) -> PhotoList:
     """
     source = Path(source)
     if source.is_dir():
-        photos = _from_folder(source)
+        photos = _from_folder(source, labelled)
     elif is_tar(source):
         photos = PhotoList(*read_shards(source))
     elif source.suffix.lower() == ".csv":
@@ -133,19 +143,22 @@ def list_photos(source: str | Path) -> PhotoList:
     return photos
 
 
-def _from_folder(folder: Path) -> PhotoList:
+def _from_folder(folder: Path, labelled: bool) -> PhotoList:
     if is_hugging_face(folder):
         return PhotoList(*read_photos(folder))
-    photos = _from_folders(folder)
+    photos = _from_folders(folder, labelled)
     return photos if photos.paths or not shards_of(folder) else PhotoList(*read_shards(folder))
 
 
-def _from_folders(folder: Path) -> PhotoList:
+def _from_folders(folder: Path, labelled: bool) -> PhotoList:
     if all((folder / part).is_dir() for part in ("seen", "unseen")):
         seen, unseen = _from_class_folders(folder / "seen", folder), _from_class_folders(folder / "unseen", folder)
         both = sorted(set(seen.labels or ()) & set(unseen.labels or ()))
         if both:
             raise DataError(f"{folder}: '{both[0]}' is in both seen and unseen. Keep it in one of them.")
+        beside = [path for path in visible(folder) if path.name not in ("seen", "unseen") and _has_photos_or_shards(path)]
+        if beside and labelled:
+            raise DataError(f"{folder}: there are photos in '{beside[0].name}' beside seen and unseen. Move them elsewhere.")
         splits = (*_held_out(seen, folder), *("test_unseen" for _ in unseen.paths))
         labels = (*(seen.labels or ()), *(unseen.labels or ()))
         return PhotoList((*seen.paths, *unseen.paths), labels, splits, (*seen.left_out, *unseen.left_out))
@@ -153,9 +166,11 @@ def _from_folders(folder: Path) -> PhotoList:
     photos = PhotoList(tuple(_of_kind(flat, ENDINGS)), left_out=tuple(_of_kind(flat, OTHER_ENDINGS)))
     by_class = _from_class_folders(folder, folder)
     if photos.paths and by_class.paths:
+        if not labelled:
+            return PhotoList((*photos.paths, *by_class.paths), left_out=(*photos.left_out, *by_class.left_out))
         raise DataError(
-            f"{folder} holds {len(photos)} photos (such as '{photos.paths[0].name}') beside "
-            f"{len(set(by_class.labels or ()))} folders of classes. Move them into the folders of their classes, or elsewhere."
+            f"{folder} holds photos (such as '{photos.paths[0].name}') beside folders of classes (such as "
+            f"'{(by_class.labels or [''])[0]}'). Move them into the folders of their classes, or elsewhere."
         )
     return by_class if by_class.paths else photos
 
@@ -216,10 +231,15 @@ def _of_kind(files: list[Path], endings: frozenset[str]) -> list[Path]:
     return [path for path in files if path.suffix.lower() in endings]
 
 
+def _of_other_formats(left_out: Sequence[Path]) -> str:
+    kinds = ", ".join(sorted({path.suffix.lower() for path in left_out}))
+    images = "1 image" if len(left_out) == 1 else f"{len(left_out)} images"
+    return f"{images} of formats that cannot be read ({kinds}; convert to JPEG or PNG)"
+
+
 def _found(source: Path, left_out: tuple[Path, ...]) -> str:
     if left_out:
-        kinds = ", ".join(sorted({path.suffix.lower() for path in left_out}))
-        return f"{len(left_out)} images of unsupported formats ({kinds}); convert them to JPEG or PNG"
+        return _of_other_formats(left_out)
     if not source.is_dir():
         return "no rows below the header"
     names = [path.name for path in visible(source)]

@@ -88,7 +88,7 @@ def layout_of(path: Path) -> list[Layout]:
             f"{path} holds tables of several kinds, such as {examples}. Keep the files of one data set in a folder."
         )
     if not found[kinds[0]]:
-        raise DataError(f"{path} holds no table of features; expected files that end in {FORMATS}.")
+        raise DataError(f"{path} holds no photos and no table of features; expected files that end in {FORMATS}.")
     return [Layout(file) for file in found[kinds[0]]]
 
 

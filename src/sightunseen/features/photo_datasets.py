@@ -17,6 +17,7 @@ from sightunseen.features.backbones import Backbone
 from sightunseen.features.extract import Batch, extract
 
 CLASS_FILES = ("classes.csv", "classes.parquet", "classes.json", "classes.npz")
+Tell = Callable[[str], None]
 Watch = Callable[[Iterable[Batch], int], Iterator[Batch]]
 
 
@@ -26,7 +27,7 @@ def load_photos(
     classes: ClassTable | str | Path | None = None,
     semantics: str = "auto",
     seen: Collection[Any] | None = None,
-    tell: Callable[[str], None] | None = None,
+    tell: Tell | None = None,
     watch: Watch = lambda batches, _: iter(batches),
 ) -> ZeroShotDataset:
     """Load a data set of photos; their features are extracted or come from the cache.
@@ -69,8 +70,10 @@ def load_photos(
     source, photos = Path(source), list_photos(source)
     if photos.labels is None:
         raise DataError(f"{source} has no labels. Put the photos into folders named after their classes.")
+    if photos.left_out and tell is not None:
+        tell(photos.remark)
     encoder = None if ":" in semantics else backbone.text_encoder  # the text side of a dual encoder, unless another is named
-    table, sources = _classes(source, classes, semantics, encoder)
+    table, sources = _classes(source, classes, semantics, encoder, tell)
     batches = list(watch(extract(photos.paths, backbone, tell=tell), len(photos)))
     rows = np.concatenate([batch.rows for batch in batches])
     if not len(rows):
@@ -94,7 +97,11 @@ def load_photos(
 
 
 def _classes(
-    source: Path, classes: ClassTable | str | Path | None, semantics: str, encoder: str | None
+    source: Path,
+    classes: ClassTable | str | Path | None,
+    semantics: str,
+    encoder: str | None,
+    tell: Callable[[str], None] | None,
 ) -> tuple[ClassTable, dict[str, str]]:
     if isinstance(classes, ClassTable):
         return classes, {}
@@ -103,4 +110,6 @@ def _classes(
     found = Path(classes) if classes is not None else next(iter(beside), None)
     if found is None:
         raise DataError(f"there is no table of classes at {source}. Give one with --classes FILE: one line per class.")
+    if classes is None and tell is not None:
+        tell(f"classes from {found} (--classes FILE for another table)")
     return load_classes(found, semantics, encoder), {f"classes {found.name}": content_fingerprint(found)}

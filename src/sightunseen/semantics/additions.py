@@ -136,10 +136,8 @@ def _completed(table: ClassTable, new: ClassDescriptions, size: int) -> Vectors:
     if new.attribute_names is None or own is None:
         if (own is None and new.attribute_names is not None) or new.values.shape[1] != size:
             found = f"{new.values.shape[1]} {'without' if new.attribute_names is None else 'with'} names"
-            raise DataError(
-                f"a new class needs {size} attributes {'in order, without names' if own is None else 'by name'}; got {found}. "
-                "A .json holds {label: [numbers]} or {label: {attribute: number}}."
-            )
+            wanted = "in order, without names: {label: [numbers]}" if own is None else "by name: {label: {attribute: number}}"
+            raise DataError(f"a new class needs {size} attributes {wanted}, as in the table of the model; got {found}.")
         given = new.values
     else:
         unknown = sorted(set(new.attribute_names) - set(own))

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from sightunseen.cli._printing import print_choice, print_table
+from sightunseen.cli._printing import print_calibration, print_choice, print_table
+from sightunseen.core.calibration import Calibration
 from sightunseen.core.records import RunRecord
 
 FOLDER = "/home/somebody/pictures/of/many/years/and/many/animals/summer"
@@ -85,3 +86,14 @@ def test_tried_combinations_are_sorted_by_what_they_are_selected_by(
     lines = printed(capsys)
     assert re.match(rf"\s*{first}\s", lines[3])
     assert lines[-1].startswith("Chosen on 1 class fold of 3 validation classes: noise 1, seen penalty 1")
+
+
+def test_missing_rejection_threshold_is_always_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Calibration(temperature=2.0, ECE=1.0, ECE_before=2.0, AUROC=50.0)
+    sentence = "No rejection threshold is better than chance on validation classes: the model never answers 'none of these'."
+    print_calibration(found, verbose=False)
+    assert printed(capsys) == [sentence]
+    print_calibration(found, verbose=True)
+    assert printed(capsys)[0] == sentence
+    print_calibration(Calibration(temperature=2.0, ECE=1.0, ECE_before=2.0, none_below=0.3), verbose=False)
+    assert printed(capsys) == []

@@ -89,6 +89,13 @@ def test_an_empty_description_column_is_ignored(path: Path) -> None:
     check(found, attribute_names=("stripes",), values=[[1.0], [0.5], [0.0]])
 
 
+@pytest.mark.parametrize("content", ["class;legs\ncat;4,5\n", "class\tlegs\ncat\t4,5\n", "class,legs\nqu\xe9,4\n"])
+def test_remedy_for_other_separators_and_encodings(tmp_path: Path, content: str) -> None:
+    (tmp_path / "classes.csv").write_text(content, "latin-1")
+    with pytest.raises(DataError, match=r"Save it with commas between the columns, in UTF-8\."):
+        read_class_file(tmp_path / "classes.csv")
+
+
 def test_descriptions_with_line_breaks(tmp_path: Path) -> None:
     """The file is longer than the blocks that pyarrow reads."""
     texts = [f"line {k}\n" * 100_000 + "end" for k in range(3)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sightunseen.core.errors import DataError
-from sightunseen.data.photo_lists import list_photos
+from sightunseen.data.photo_lists import is_photos, list_photos
 
 
 def touch(folder: Path, *names: str) -> None:
@@ -114,11 +114,32 @@ def test_error_without_photos_names_what_was_found(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"got 'notes\.txt'"):
         list_photos(tmp_path / "notes.txt")
     touch(tmp_path, "a.HEIC")
-    with pytest.raises(DataError, match=r"1 images of unsupported formats \(\.heic\)"):
+    with pytest.raises(DataError, match=r"found 1 image of formats that cannot be read \(\.heic; convert to JPEG or PNG\)"):
+        list_photos(tmp_path)
+
+
+def test_images_of_other_formats_are_photos_that_are_left_out(tmp_path: Path) -> None:
+    touch(tmp_path, "cat/1.heic", "cat/2.avif")
+    assert is_photos(tmp_path)
+    assert is_photos(tmp_path / "cat" / "1.heic")
+    touch(tmp_path, "cat/3.jpg")
+    assert list_photos(tmp_path).remark.startswith("note: left out 2 images of formats that cannot be read (.avif, .heic;")
+    assert list_photos(tmp_path / "cat" / "3.jpg").remark == ""
+    touch(tmp_path / "features", "features.npz", "scan.raw")
+    assert not is_photos(tmp_path / "features")
+
+
+def test_photos_beside_seen_and_unseen_raise(tmp_path: Path) -> None:
+    touch(tmp_path, "seen/cat/1.jpg", "unseen/dog/1.jpg", "notes/a.txt")
+    assert len(list_photos(tmp_path)) == 2
+    touch(tmp_path, "validation/owl/1.jpg")
+    with pytest.raises(DataError, match="photos in 'validation' beside seen and unseen"):
         list_photos(tmp_path)
 
 
 def test_photos_beside_class_folders_raise(tmp_path: Path) -> None:
     touch(tmp_path, "cat/1.jpg", "stray.jpg")
-    with pytest.raises(DataError, match=r"1 photos \(such as 'stray\.jpg'\) beside 1 folders of classes"):
+    with pytest.raises(DataError, match=r"photos \(such as 'stray\.jpg'\) beside folders of classes \(such as 'cat'\)"):
         list_photos(tmp_path)
+    photos = list_photos(tmp_path, labelled=False)
+    assert ([path.name for path in photos.paths], photos.labels) == (["stray.jpg", "1.jpg"], None)

@@ -369,7 +369,7 @@ def test_a_table_without_features_raises(tmp_path: Path) -> None:
 
 
 def test_folders_that_hold_no_single_table_raise(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no table of features"):
+    with pytest.raises(DataError, match="holds no photos and no table of features"):
         open_table(tmp_path)
     write_parts(tmp_path, 1)
     np.savez(tmp_path / "t.npz", X=X)

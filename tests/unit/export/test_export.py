@@ -270,7 +270,7 @@ def test_missing_packages(small_world: ZeroShotDataset, tmp_path: Path, monkeypa
 def test_models_and_files_that_cannot_be_exported_are_errors(
     small_world: ZeroShotDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SettingsError, match="this LATEM are not a linear function"):
+    with pytest.raises(SettingsError, match="this LATEM cannot be exported"):
         export_onnx(fitted(LATEM(n_steps=5, device="cpu"), small_world), tmp_path / "model.onnx")
     with pytest.raises(NotFittedError):
         export_onnx(CVC(), tmp_path / "model.onnx")

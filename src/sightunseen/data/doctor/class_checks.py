@@ -1,5 +1,7 @@
 """Checks of the class table."""
 
+from typing import Any
+
 import numpy as np
 
 from sightunseen.core.dataset import ZeroShotDataset
@@ -30,6 +32,11 @@ def _class_vectors(data: ZeroShotDataset) -> Finding:
     invalid = data.classes.labels[~np.isfinite(data.classes.vectors).all(axis=1)].tolist()
     remedy = "Add or fill their vectors in the class table, or drop their images."
     if missing:
+        folded = {_folded(label): label for label in data.classes.labels.tolist()}
+        alike = [(label, folded[_folded(label)]) for label in missing if _folded(label) in folded]
+        if alike:
+            label, other = alike[0]
+            remedy = f"The table has '{other}' for '{label}': give a class the same name in both, case and spaces included."
         what = f"classes with images but no semantic vector: {len(missing)} ({some(missing)})."
         return Finding("class-vectors", FAIL, what, "They can be neither trained on nor predicted.", remedy)
     if invalid:
@@ -38,6 +45,11 @@ def _class_vectors(data: ZeroShotDataset) -> Finding:
     size = data.classes.vectors.shape[1]
     what = f"all {len(present)} classes with images have a vector of {size} numbers ('{data.classes.use}')."
     return Finding("class-vectors", PASS, what)
+
+
+def _folded(label: Any) -> str:
+    """Label without differences in case and surrounding spaces."""
+    return str(label).strip().casefold()
 
 
 def _missing_attributes(data: ZeroShotDataset) -> Finding:
