@@ -1,7 +1,7 @@
 # Serves a model folder: the page and the HTTP API of `sightunseen serve`.
 #   docker build -t sightunseen .
 #   docker run --rm -p 8000:8000 -v "$PWD:/models:ro" sightunseen /models/model
-# With features only (no photos), or a backbone in ONNX, leave PyTorch out: --build-arg EXTRAS=serve,text,onnx
+# With features only (no photos), or a backbone in ONNX, leave PyTorch out: --build-arg EXTRAS=serve,onnx
 FROM python:3.12-slim AS build
 ARG EXTRAS=serve,photos,text,onnx
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1

@@ -3,8 +3,8 @@ The seen-unseen curve and the seen penalty
 ==========================================
 
 A model that was trained on images of seen classes prefers them. Subtracting a constant from their scores, the seen penalty
-(calibrated stacking; Chao et al., ECCV 2016), trades accuracy S on seen classes for accuracy U on unseen classes. All trades
-are the seen-unseen curve. The area under it (AUSUC) does not depend on the penalty.
+(calibrated stacking; Chao et al., ECCV 2016), trades accuracy S on seen classes for accuracy U on unseen classes. The pairs
+(U, S) of all penalties form the seen-unseen curve. The area under it (AUSUC) does not depend on the penalty.
 """
 
 import matplotlib.pyplot as plt

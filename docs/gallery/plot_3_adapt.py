@@ -2,8 +2,9 @@
 Adapt to unlabelled images
 ==========================
 
-Unlabelled images of the unseen classes show where these classes really lie. ``adapt`` uses them, without their labels: the
-transductive setting. Whether adapting helps is rehearsed on validation classes first; if it does not, the model stays as it is.
+Unlabelled images of the unseen classes show how the features of these classes are distributed. ``adapt`` uses them, without
+their labels: the transductive setting. Whether adapting helps is rehearsed on validation classes first; if it does not, the
+model stays as it is.
 """
 
 import matplotlib.pyplot as plt
