@@ -203,6 +203,7 @@ class _Worker:
         try:
             return future.result()
         except BrokenProcessPool:
+            self._pool.shutdown()  # until its own thread has reaped the process: only one thread learns an exit code
             if not self._closed:
                 self._pool = self._start()
             return failed_outcome(one, _exit_reason(processes))
@@ -216,9 +217,7 @@ class _Worker:
 
 
 def _exit_reason(processes: Sequence[BaseProcess]) -> str:
-    """Describe how a worker exited."""
-    for process in processes:
-        process.join(5)
+    """Describe how the reaped processes of a worker exited."""
     codes = [process.exitcode for process in processes if process.exitcode is not None]
     code = f" with code {codes[0]}" if codes else ""
     return f"worker exited{code} (possibly out of memory)."
