@@ -69,7 +69,7 @@ class RunRecord:
         The results in plain sentences.
     compared : mapping, default={}
         ``validation_and_test``: T1 on the test images and T1 that the validation classes promised; ``before``: test results
-        before adapting.
+        before adapting; ``zero_shot``: test results of zero-shot CLIP on the same features.
     seeds : mapping, default={}
         Results of each seed, with mean and standard deviation, if there were several.
     history : tuple of mapping, default=()

@@ -23,7 +23,7 @@ def with_zero_shot(record: RunRecord, data: ZeroShotDataset) -> RunRecord:
     Returns
     -------
     RunRecord
-        The record with the results as ``selection["zero_shot"]`` and a sentence in the verdict. It is unchanged if the method
+        The record with the results as ``compared["zero_shot"]`` and a sentence in the verdict. It is unchanged if the method
         is CLIP itself, if the features do not come from a dual encoder, or if there are no test images.
     """
     results = {} if record.method == CLIP.__name__ else zero_shot_results(data)
@@ -31,7 +31,7 @@ def with_zero_shot(record: RunRecord, data: ZeroShotDataset) -> RunRecord:
         return record
     shown = ", ".join(f"{name} {results[name]:.1f}" for name in ("T1", "H") if results.get(name) is not None)
     sentence = f"For comparison, zero-shot CLIP on the same features, without training: {shown} (percent)."
-    return replace(record, selection={**record.selection, "zero_shot": results}, verdict=(*record.verdict, sentence))
+    return replace(record, compared={**record.compared, "zero_shot": results}, verdict=(*record.verdict, sentence))
 
 
 def zero_shot_results(data: ZeroShotDataset) -> dict[str, float | None]:

@@ -52,14 +52,14 @@ def test_zero_shot_clip_is_recorded_beside_the_model(
     data = load_photos(folder / "photos", open_backbone(name, "cpu"))
     clip = CLIP().fit(data.train.X, data.train.y, data.classes.using(f"names:{name}"))
     expected = evaluate(clip, data).results()
-    assert model.record_.selection["zero_shot"] == expected
+    assert model.record_.compared["zero_shot"] == expected
     assert f"zero-shot CLIP on the same features, without training: T1 {expected['T1']:.1f}, H {expected['H']:.1f}" in printed
     assert main([*arguments, "--method", "CLIP", "--out", str(folder / "clip")]) == 0
     itself = load_model(folder / "clip")
     assert itself.record_ is not None
     assert itself.table_.use == f"names:{name}"
     assert itself.record_.results["T1"] == expected["T1"]
-    assert "zero_shot" not in itself.record_.selection
+    assert "zero_shot" not in itself.record_.compared
 
 
 def test_a_model_of_a_local_folder_predicts_without_consent(checkpoint: Make, folder: Path) -> None:
@@ -82,7 +82,7 @@ def test_feature_files_name_the_text_side(checkpoint: Make, folder: Path) -> Non
     assert main([*arguments, "--out", str(folder / "model")]) == 0
     record = load_model(folder / "model").record_
     assert record is not None
-    assert "T1" in record.selection["zero_shot"]
+    assert "T1" in record.compared["zero_shot"]
 
 
 def test_clip_is_refused_for_other_features(checkpoint: Make, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
