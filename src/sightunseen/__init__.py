@@ -11,7 +11,7 @@ from sightunseen.core.lazy import lazy_names
 if TYPE_CHECKING:
     from sightunseen.core.class_table import ClassTable
     from sightunseen.core.dataset import ZeroShotDataset
-    from sightunseen.core.warnings import SeenClassesOnlyWarning, UncalibratedWarning
+    from sightunseen.core.warnings import AdaptationWarning, SeenClassesOnlyWarning, UncalibratedWarning
     from sightunseen.data import open_data
     from sightunseen.data.class_inputs import as_class_table
     from sightunseen.data.gbu import load_gbu
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sightunseen.selection.search_cv import ZeroShotSearchCV
 
 _HOMES = {
+    "AdaptationWarning": "core.warnings",
     "CVC": "methods.cvc.cvc",
     "ClassTable": "core.class_table",
     "Evaluation": "selection.evaluation",
@@ -45,6 +46,7 @@ _HOMES = {
 }
 
 __all__ = [  # noqa: RUF022 - by name, the version last
+    "AdaptationWarning",
     "CVC",
     "ClassTable",
     "Evaluation",

@@ -1,7 +1,7 @@
 """Groups of outcomes that belong together: the seeds of a method, and the newest of several results."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sightunseen.benchmark.outcome import DONE, Outcome, job_id
@@ -22,17 +22,28 @@ def seeds_together(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
     """
     groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        groups[outcome.split_name, _without_seed(outcome)].append(outcome)
+        # Skipped jobs are identified by their names.
+        row = f"skipped {outcome.variant}" if "skipped" in outcome.identity else row_id(outcome.identity)
+        groups[outcome.split_name, row].append(outcome)
     return list(groups.values())
 
 
-def _without_seed(outcome: Outcome) -> str:
-    """Hash of the identity without the seed; skipped jobs are identified by their names."""
-    if "skipped" in outcome.identity:
-        return f"skipped {outcome.variant}"
-    method: dict[str, Any] = outcome.identity["method"]
+def row_id(identity: Mapping[str, Any]) -> str:
+    """Hash an identity without its seed: the jobs of one row have the same.
+
+    Parameters
+    ----------
+    identity : mapping
+        Identity of a job whose data can be read.
+
+    Returns
+    -------
+    str
+        20 hexadecimal digits.
+    """
+    method: dict[str, Any] = identity["method"]
     settings = {name: value for name, value in method["settings"].items() if name != "seed"}
-    return job_id({**outcome.identity, "seed": None, "method": {**method, "settings": settings}})
+    return job_id({**identity, "seed": None, "method": {**method, "settings": settings}})
 
 
 def newest(outcomes: Iterable[Outcome], name: Callable[[Outcome], str] = lambda outcome: outcome.row_name) -> list[Outcome]:

@@ -10,7 +10,8 @@ from typing import Any
 from sightunseen.benchmark.attempts import PendingJob, shown
 from sightunseen.benchmark.draws import Draw, class_numbers
 from sightunseen.benchmark.entries import DataEntry
-from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome
+from sightunseen.benchmark.groups import row_id
+from sightunseen.benchmark.outcome import DONE, FAILED, SKIPPED, Outcome, job_id
 from sightunseen.benchmark.plan import Plan
 from sightunseen.benchmark.store import DamagedOutcomeError, Store
 from sightunseen.benchmark.variant_names import variant_name
@@ -37,7 +38,7 @@ def run_plan(
 
     Jobs whose data cannot be read are skipped, and attempted again in the next run. Outcomes of jobs that an earlier run
     skipped are removed: the plan may have been corrected. A job whose stored outcome is damaged is run again. Finished jobs
-    get the names that this plan gives to their data and method.
+    get the names that this plan gives to their data and method, also those of seeds and methods that it does not have.
 
     Parameters
     ----------
@@ -85,10 +86,9 @@ def run_plan(
             store.add(outcome)
         for data, reason in {outcome.split_name: outcome.reason for outcome in skipped}.items():
             tell(f"skipped: all jobs on {data}: {reason}")
-        for one in ready:
-            if one.id in known and known[one.id].shown != shown(one.job):
-                known[one.id] = replace(known[one.id], shown=shown(one.job))
-                store.add(known[one.id])
+        for job, outcome in _renamed(known, ready).items():
+            known[job] = outcome
+            store.add(outcome)
         settled = {DONE} if retry else {DONE, FAILED}
         waiting = [one for one in ready if _state(known, one) not in settled]
         before = len(ready) - len(waiting)
@@ -132,6 +132,33 @@ def _identified(jobs: Sequence[Job], tell: Tell) -> tuple[list[PendingJob], list
         else:
             ready[index] = PendingJob(job, identity_of(job))
     return [ready[index] for index in sorted(ready)], skipped
+
+
+def _renamed(known: Mapping[str, Outcome], ready: Sequence[PendingJob]) -> dict[str, Outcome]:
+    """Outcomes of earlier runs whose data set or row has another name in this plan, with that name."""
+    names_of_data, names_of_row = {}, {}
+    for one in ready:
+        of_data, of_row, _ = _names_of(shown(one.job))
+        names_of_data[job_id(one.identity["data"])], names_of_row[row_id(one.identity)] = of_data, of_row
+    found = {}
+    for job, outcome in known.items():
+        if outcome.state == SKIPPED:  # its data are not identified
+            continue
+        of_data, of_row, others = _names_of(outcome.shown)
+        of_data = names_of_data.get(job_id(outcome.identity["data"]), of_data)
+        of_row = names_of_row.get(row_id(outcome.identity), of_row)
+        if outcome.shown != (names := {**of_data, **of_row, **others}):
+            found[job] = replace(outcome, shown=names)
+    return found
+
+
+def _names_of(names: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """What tables show of a job, divided into that of its data set, that of its row, and seed and draw."""
+    parts: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] = {}, {}, {}
+    for name, value in names.items():
+        part = 0 if name in ("data", "published_name", "backbone") else 2 if name in ("seed", "draw") else 1
+        parts[part][name] = value
+    return parts
 
 
 def _check_distinct(jobs: Sequence[PendingJob]) -> None:

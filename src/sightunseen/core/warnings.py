@@ -33,8 +33,36 @@ class SeenClassesOnlyWarning(UserWarning):
     """
 
 
+class AdaptationWarning(UserWarning):
+    """Adapting a model did not help on validation classes, or lowered T1 on some of them.
+
+    ``adapt`` of :class:`~sightunseen.ZeroShotSearchCV` gives this warning; ``sightunseen adapt`` prints it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> warnings.filterwarnings("ignore", category=AdaptationWarning)
+    """
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the user's code that called this package.
+
+    Parameters
+    ----------
+    message : str
+        What was found, and what to do.
+    category : type of Warning
+        Category of the warning.
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_own(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
 def warn_once(model: object, message: str, category: type[Warning]) -> None:
-    """Warn once for each model, at the line of the user's code that called this package.
+    """Warn once for each model, by :func:`warn_user`.
 
     Python's own filter of repeated warnings starts anew whenever a library changes the filters for a moment.
 
@@ -51,10 +79,7 @@ def warn_once(model: object, message: str, category: type[Warning]) -> None:
     if model in warned:
         return
     warned.add(model)
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _is_own(frame.f_code.co_filename):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    warn_user(message, category)
 
 
 def _is_own(file: str) -> bool:

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightunseen.core.conversion import as_labels
@@ -19,6 +19,7 @@ from sightunseen.data.hugging_face_photos import has_photos, read_photos
 from sightunseen.data.opening import opened, size_of
 from sightunseen.data.photo_files import ENDINGS
 from sightunseen.data.stored_photos import StoredPhoto
+from sightunseen.data.table_layouts import is_table
 from sightunseen.data.tar_shards import ENDING as TAR
 from sightunseen.data.tar_shards import is_tar, read_shards, shards_of
 
@@ -84,14 +85,16 @@ def is_photos(source: str | Path) -> bool:
 
 
 def _has_photos_or_shards(folder: Path) -> bool:
-    """Whether a folder contains photos; or tar archives or other images that are not beside a table of features."""
-    others = features = False
+    """Whether a folder contains photos; or tar archives or images of other formats, and no table of features."""
+    shards = others = features = table = False
     for path in files_below(folder):
         if path.suffix.lower() in ENDINGS:
             return True
-        others = others or path.suffix.lower() in {TAR, *OTHER_ENDINGS}
+        shards = shards or path.suffix.lower() == TAR
+        others = others or path.suffix.lower() in OTHER_ENDINGS
         features = features or path.stem == "features" or path.suffix == ".mat"
-    return others and not features
+        table = table or is_table(path)
+    return not features and (shards or (others and not table))  # shards may have a table of their metadata
 
 
 def list_photos(source: str | Path, labelled: bool = True) -> PhotoList:
@@ -112,7 +115,7 @@ def list_photos(source: str | Path, labelled: bool = True) -> PhotoList:
         - a Hugging Face folder with a column of images (see :func:`~sightunseen.data.hugging_face_photos.read_photos`);
         - a CSV with a column ``path`` (relative to the CSV) and optionally ``label`` or ``class``, and ``split``.
     labelled : bool, default=True
-        Whether labels matter. If not, a folder may have photos beside folders of photos.
+        Whether labels matter. If not, a folder may have photos beside folders of photos, or beside ``seen`` and ``unseen``.
 
     Returns
     -------
@@ -152,27 +155,38 @@ def _from_folder(folder: Path, labelled: bool) -> PhotoList:
 
 def _from_folders(folder: Path, labelled: bool) -> PhotoList:
     if all((folder / part).is_dir() for part in ("seen", "unseen")):
-        seen, unseen = _from_class_folders(folder / "seen", folder), _from_class_folders(folder / "unseen", folder)
-        both = sorted(set(seen.labels or ()) & set(unseen.labels or ()))
-        if both:
-            raise DataError(f"{folder}: '{both[0]}' is in both seen and unseen. Keep it in one of them.")
-        beside = [path for path in visible(folder) if path.name not in ("seen", "unseen") and _has_photos_or_shards(path)]
-        if beside and labelled:
-            raise DataError(f"{folder}: there are photos in '{beside[0].name}' beside seen and unseen. Move them elsewhere.")
-        splits = (*_held_out(seen, folder), *("test_unseen" for _ in unseen.paths))
-        labels = (*(seen.labels or ()), *(unseen.labels or ()))
-        return PhotoList((*seen.paths, *unseen.paths), labels, splits, (*seen.left_out, *unseen.left_out))
-    flat = [path for path in visible(folder) if not path.is_dir()]
-    photos = PhotoList(tuple(_of_kind(flat, ENDINGS)), left_out=tuple(_of_kind(flat, OTHER_ENDINGS)))
-    by_class = _from_class_folders(folder, folder)
+        return _from_seen_and_unseen(folder, labelled)
+    photos, by_class = _of_files([path for path in visible(folder) if not path.is_dir()]), _from_class_folders(folder, folder)
+    left_out = (*photos.left_out, *by_class.left_out)
     if photos.paths and by_class.paths:
         if not labelled:
-            return PhotoList((*photos.paths, *by_class.paths), left_out=(*photos.left_out, *by_class.left_out))
+            return PhotoList((*photos.paths, *by_class.paths), left_out=left_out)
         raise DataError(
             f"{folder} holds photos (such as '{photos.paths[0].name}') beside folders of classes (such as "
             f"'{(by_class.labels or [''])[0]}'). Move them into the folders of their classes, or elsewhere."
         )
-    return by_class if by_class.paths else photos
+    return replace(by_class if by_class.paths else photos, left_out=left_out)
+
+
+def _from_seen_and_unseen(folder: Path, labelled: bool) -> PhotoList:
+    seen, unseen = _from_class_folders(folder / "seen", folder), _from_class_folders(folder / "unseen", folder)
+    both = sorted(set(seen.labels or ()) & set(unseen.labels or ()))
+    if both:
+        raise DataError(f"{folder}: '{both[0]}' is in both seen and unseen. Keep it in one of them.")
+    visited = {identity_of(path) for path in (folder, folder / "seen", folder / "unseen")}
+    beside = _of_files([file for path in visible(folder) for file in files_below(path, visited)])
+    left_out = (*seen.left_out, *unseen.left_out, *beside.left_out)
+    if not labelled:
+        return PhotoList((*seen.paths, *unseen.paths, *beside.paths), left_out=left_out)
+    if beside.paths:
+        first = Path(str(beside.paths[0])).relative_to(folder)
+        raise DataError(f"{folder}: the photo '{first}' is beside seen and unseen. Move it into one of them, or elsewhere.")
+    splits = (*_held_out(seen, folder), *("test_unseen" for _ in unseen.paths))
+    return PhotoList((*seen.paths, *unseen.paths), (*(seen.labels or ()), *(unseen.labels or ())), splits, left_out)
+
+
+def _of_files(files: list[Path]) -> PhotoList:
+    return PhotoList(tuple(_of_kind(files, ENDINGS)), left_out=tuple(_of_kind(files, OTHER_ENDINGS)))
 
 
 def _from_class_folders(folder: Path, top: Path) -> PhotoList:

@@ -94,7 +94,7 @@ def layout_of(path: Path) -> list[Layout]:
 
 def holds_tables(path: Path) -> bool:
     """Return whether a folder holds files of features."""
-    return path.is_dir() and (is_hugging_face(path) or any(_is_table(file) for file in files_below(path)))
+    return path.is_dir() and (is_hugging_face(path) or any(is_table(file) for file in files_below(path)))
 
 
 def first_file(path: Path) -> Path | None:
@@ -103,10 +103,11 @@ def first_file(path: Path) -> Path | None:
 
 
 def _of_kind(folder: Path, endings: tuple[str, ...]) -> list[Path]:
-    return in_natural_order([file for file in files_below(folder) if _is_table(file) and file.suffix in endings])
+    return in_natural_order([file for file in files_below(folder) if is_table(file) and file.suffix in endings])
 
 
-def _is_table(file: Path) -> bool:
+def is_table(file: Path) -> bool:
+    """Return whether a file is a table of features, by its name."""
     return file.stem != "classes" and any(file.suffix in endings for endings in KINDS)
 
 

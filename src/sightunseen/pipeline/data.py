@@ -327,7 +327,8 @@ def _allowed_before(model: "ZeroShotClassifier") -> list[str]:
 
 def _examples_of_test_classes(model: "ZeroShotClassifier", data: ZeroShotDataset) -> list[Finding]:
     """Warn if the model has labelled examples of unseen test classes; from their sums it cannot tell which images they were."""
-    known = {label: count for label, count in model.example_counts.items() if label in data.unseen}
+    tested = set(data.test_unseen.y.tolist())
+    known = {label: count for label, count in model.example_counts.items() if label in tested}
     if not known:
         return []
     what = f"the model has labelled examples of unseen test classes: {some(f'{one} {count}' for one, count in known.items())}."

@@ -45,7 +45,8 @@ def judge(
     point = next(entry["points"][0] for entry in choice.report["tried"] if entry["settings"] == dict(choice.settings))
     t1_before, h_before = (np.array([one[name] for one in before]) for name in ("T1", "H_at_best_penalty"))
     t1, h = np.array(point["T1_of_folds"]), np.array(point["H_of_folds"])
-    change, gain = t1 - t1_before, float(np.mean(t1 + h - t1_before - h_before))
+    change = t1 - t1_before
+    gain = float(np.mean(change + (h - h_before)))  # exactly 0 if nothing has changed
     harmed = int((change < -HARM).sum())
     rehearsal = {
         "T1_before": float(t1_before.mean()),
@@ -59,7 +60,7 @@ def judge(
     if gain <= 0 and optional:
         report["warnings"] = [
             f"adapting did not help on validation classes ({numbers}, mean of {len(t1)} class folds), so the model was left as "
-            "it is. To adapt it nevertheless, set trust, for example --set trust=1."
+            "it is. To adapt it nevertheless, set trust: --set trust=1, in Python adapt(X, trust=1)."
         ]
         return _without_adaptation(choice, before, report, seen_penalty, calibration)
     if gain <= 0:

@@ -12,8 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from sightunseen.core.checks import check_whole
 from sightunseen.core.class_table import Labels
 from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.documents import quoted
 from sightunseen.core.errors import DataError, SettingsError
 from sightunseen.core.frames import as_targets
+from sightunseen.core.warnings import AdaptationWarning, warn_user
 from sightunseen.data.class_inputs import as_class_table
 from sightunseen.methods import AdaptableClassifier, LeaveClassesOut
 from sightunseen.selection.choice import Grid, Tried, best_point, search_space
@@ -23,6 +25,8 @@ from sightunseen.selection.on_validation import best_on_validation, choose_adapt
 from sightunseen.selection.pipelines import PipelineMethod
 from sightunseen.selection.search import fit_chosen, search
 from sightunseen.selection.search_predictions import SearchPredictions, as_model
+
+FOLDS_OF_LABELS = "None, a number of folds, or pairs of two lists of labels: those to train on and those to validate on"
 
 
 class ZeroShotSearchCV(SearchPredictions):
@@ -166,7 +170,8 @@ class ZeroShotSearchCV(SearchPredictions):
         """Adapt the best estimator to unlabelled images of unseen classes, as ``sightunseen adapt`` does.
 
         The hyperparameters of ``adapt`` are chosen by rehearsing the adaptation on the class folds. The adapted model has its
-        own seen penalty and calibration. This search is not changed.
+        own seen penalty and calibration. This search is not changed. If adapting does not help on the class folds, an
+        :class:`~sightunseen.AdaptationWarning` says so, and whether the model was left as it is.
 
         Parameters
         ----------
@@ -199,6 +204,8 @@ class ZeroShotSearchCV(SearchPredictions):
         grid = search_space(model.adaptation_space, parameters, param_grid)
         folds = (self.n_folds_, self.seed)
         choice = choose_adaptation_on_validation(model, self._training_data(), parameters, grid, *folds, hold_out=hold_out)
+        for message in choice.report["warnings"]:
+            warn_user(message, AdaptationWarning)
         adapted = model.adapt(X_unlabelled, candidates, **parameters, **choice.settings)
         adapted.set_params(seen_penalty=choice.seen_penalty)
         adapted.calibration_ = choice.calibration
@@ -218,9 +225,12 @@ def _folds(cv: Any, labels: Labels) -> tuple[int | None, tuple[tuple[Labels, Lab
     if cv is None or isinstance(cv, (int, np.integer)):
         check_whole("cv", cv, 1, optional=True)
         return None if cv is None else int(cv), ()
-    pairs = tuple((np.asarray(train), np.asarray(held)) for train, held in cv)
-    if not pairs:
-        raise SettingsError("cv is empty. Give pairs of training and validation labels, a number of folds, or None.")
+    try:
+        pairs = tuple((np.asarray(train), np.asarray(held)) for train, held in cv)
+    except (TypeError, ValueError) as error:  # no iterable, or no pairs
+        raise SettingsError(f"cv must be {FOLDS_OF_LABELS}; got {quoted(cv)}.") from error
+    if not pairs or any(side.ndim != 1 for pair in pairs for side in pair):
+        raise SettingsError(f"cv must be {FOLDS_OF_LABELS}; it {'has labels without a list' if pairs else 'is empty'}.")
     for k, (train, held) in enumerate(pairs):
         unknown = np.setdiff1d(np.concatenate([train, held]), labels)
         if not len(train) or not len(held) or len(unknown) or len(np.intersect1d(train, held)):

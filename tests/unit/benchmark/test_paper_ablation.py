@@ -188,8 +188,15 @@ def test_runs_with_other_hyperparameters_are_separate_ablations() -> None:
 
 def test_newest_version_of_a_variant_has_the_row() -> None:
     found = list(outcomes())
-    newer = [replace(one, identity={**one.identity, "method": {**one.identity["method"], "version": 2}}) for one in found]
-    assert ablation_tables([*found, *newer]) == ablation_tables(found)
+    older = [
+        replace(
+            one,
+            identity={**one.identity, "method": {**one.identity["method"], "version": 0}},
+            record={**one.record, "results": {**one.record["results"], "T1": 99.0}},
+        )
+        for one in found
+    ]
+    assert ablation_tables([*older, *found]) == ablation_tables([*found, *older]) == ablation_tables(found)
 
 
 def test_other_outcomes_have_no_ablation_tables() -> None:

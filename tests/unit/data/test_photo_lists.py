@@ -127,14 +127,30 @@ def test_images_of_other_formats_are_photos_that_are_left_out(tmp_path: Path) ->
     assert list_photos(tmp_path / "cat" / "3.jpg").remark == ""
     touch(tmp_path / "features", "features.npz", "scan.raw")
     assert not is_photos(tmp_path / "features")
+    touch(tmp_path / "tables", "birds.parquet", "tsne.svg")
+    assert not is_photos(tmp_path / "tables")
+
+
+def test_class_folders_of_other_formats_are_named(tmp_path: Path) -> None:
+    touch(tmp_path, "lion/a.heic", "tiger/b.heic", "classes.csv")
+    with pytest.raises(DataError, match=r"holds no photos .*; found 2 images of formats that cannot be read \(\.heic;"):
+        list_photos(tmp_path)
+    touch(tmp_path, "lion/c.jpg", "d.heic")
+    assert [path.name for path in list_photos(tmp_path).left_out] == ["d.heic", "a.heic", "b.heic"]
 
 
 def test_photos_beside_seen_and_unseen_raise(tmp_path: Path) -> None:
     touch(tmp_path, "seen/cat/1.jpg", "unseen/dog/1.jpg", "notes/a.txt")
     assert len(list_photos(tmp_path)) == 2
+    touch(tmp_path, "photos.tar", "overview.svg", "notes/scan.heic")  # archives and images of other formats do not count
+    assert len(list_photos(tmp_path)) == 2
+    (tmp_path / "notes" / "again").symlink_to(tmp_path)
+    assert len(list_photos(tmp_path)) == 2
     touch(tmp_path, "validation/owl/1.jpg")
-    with pytest.raises(DataError, match="photos in 'validation' beside seen and unseen"):
+    with pytest.raises(DataError, match=r"the photo 'validation/owl/1\.jpg' is beside seen and unseen\. Move it"):
         list_photos(tmp_path)
+    photos = list_photos(tmp_path, labelled=False)
+    assert ([path.parent.name for path in photos.paths], photos.labels) == (["cat", "dog", "owl"], None)
 
 
 def test_photos_beside_class_folders_raise(tmp_path: Path) -> None:

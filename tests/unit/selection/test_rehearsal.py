@@ -9,6 +9,7 @@ import pytest
 from sightunseen.core.calibration import Calibration
 from sightunseen.core.class_table import ClassTable
 from sightunseen.core.dataset import ZeroShotDataset
+from sightunseen.core.warnings import AdaptationWarning
 from sightunseen.data.synthetic_features import World, make_world
 from sightunseen.methods import Foresight
 from sightunseen.pipeline import AdaptationSpecification, TrainingSpecification, adapt, train
@@ -115,11 +116,15 @@ def test_rehearsals_stop_at_ten_folds_or_fifty_classes() -> None:
 # -- the pipeline ------------------------------------------------------------------------------------------------------
 
 
-def test_useless_class_vectors_are_not_adapted_with(tmp_path: Path) -> None:
-    """With class vectors at random, an adaptation cannot be trusted: it is not made, or the user is warned."""
+def useless_vectors() -> ZeroShotDataset:
+    """A data set with class vectors at random: an adaptation by them cannot be trusted."""
     data = make_world(World(n_seen=12, n_unseen=4))
     vectors = np.random.default_rng(0).normal(size=data.classes.vectors.shape)
-    data = ZeroShotDataset.from_arrays(data.features, data.labels, ClassTable(data.classes.labels, vectors), split_of(data))
+    return ZeroShotDataset.from_arrays(data.features, data.labels, ClassTable(data.classes.labels, vectors), split_of(data))
+
+
+def test_useless_class_vectors_are_not_adapted_with(tmp_path: Path) -> None:
+    data = useless_vectors()
     model = train(TrainingSpecification(method=Foresight, search={}), data, tmp_path)
     adapted = adapt(AdaptationSpecification(), model, data, tmp_path)
     assert adapted.record_ is not None
@@ -127,11 +132,20 @@ def test_useless_class_vectors_are_not_adapted_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trust", [0.0, 1.0])
-def test_trust_that_is_set_is_kept_with_a_warning_if_adapting_does_not_help(trust: float, small_world: ZeroShotDataset) -> None:
-    images = np.random.default_rng(2).normal(size=small_world.train.X.shape)  # nothing can be learned from these
-    search = ZeroShotSearchCV(Foresight(), {}, cv=2).fit(images, small_world.train.y, small_world.classes)
-    adapted = search.adapt(small_world.test_unseen.X, trust=trust)
+def test_trust_that_is_set_is_kept_with_a_warning_if_adapting_does_not_help(trust: float) -> None:
+    data = useless_vectors()
+    search = ZeroShotSearchCV(Foresight(), {}, cv=4).fit(data.train.X, data.train.y, data.classes)
+    with pytest.warns(AdaptationWarning, match=r"did not help on validation classes \(.*class folds\)\.$"):
+        adapted = search.adapt(data.test_unseen.X, trust=trust)
     assert adapted.adaptation_["trust"] == trust
+
+
+def test_search_warns_that_a_model_is_left_as_it_is() -> None:
+    data = useless_vectors()
+    search = ZeroShotSearchCV(Foresight(), {}, cv=4).fit(data.train.X, data.train.y, data.classes)
+    with pytest.warns(AdaptationWarning, match="so the model was left as it is") as caught:
+        adapted = search.adapt(data.test_unseen.X)
+    assert (adapted.adaptation_["trust"], caught[0].filename) == (0.0, __file__)
 
 
 def split_of(data: ZeroShotDataset) -> list[str]:

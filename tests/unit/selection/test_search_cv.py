@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -121,6 +122,11 @@ def test_invalid_folds_are_refused(small_world: ZeroShotDataset) -> None:
         (0, "cv"),
         (-1, "cv"),
         (True, "cv"),
+        (2.5, "pairs of two lists of labels.*; got 2.5"),
+        (KFold(3), "pairs of two lists of labels.*; got KFold"),
+        ([(seen[:3], seen[3:], seen[:2])], "pairs of two lists of labels"),
+        ([("a", "b")], "has labels without a list"),
+        ([(seen[:3], seen[3])], "has labels without a list"),
         ([(seen[:3], [])], "3 and 0 labels"),
         ([(seen[3:], seen[:3]), (seen[3:], [9999])], "fold 2 .* 1 of them not in y"),
         ([([9999, 9998], seen[:3])], "2 of them not in y"),
@@ -195,7 +201,7 @@ def test_invalid_estimators_and_folds_raise_an_error(small_world: ZeroShotDatase
         ZeroShotSearchCV(LogisticRegression()).fit(*images)
     with pytest.raises(SettingsError, match="must end in a zero-shot method; it ends in PCA"):
         ZeroShotSearchCV(make_pipeline(StandardScaler(), PCA()), {}).fit(*images)
-    with pytest.raises(SettingsError, match="cv is empty"):
+    with pytest.raises(SettingsError, match=r"pairs of two lists of labels.*it is empty"):
         ZeroShotSearchCV(ESZSL(), cv=[]).fit(*images)
     with pytest.raises(SettingsError, match="no transductive form"):
         ZeroShotSearchCV(ESZSL(), {}, cv=1).fit(*images).adapt(small_world.test_unseen.X)
