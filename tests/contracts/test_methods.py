@@ -2,6 +2,7 @@
 
 import copy
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -655,10 +656,11 @@ def test_features_are_not_modified(method: ZeroShotClassifier, world: ZeroShotDa
 
 
 def test_first_value_that_is_not_finite_is_named(fitted: ZeroShotClassifier, world: ZeroShotDataset) -> None:
-    X = world.test_unseen.X.copy()
-    X[[2, 5], 3] = np.nan
-    with pytest.raises(ValueError, match="2 values that are NaN or infinite: row 2, column 3"):
-        fitted.predict(X)
+    X = np.resize(world.test_unseen.X, (2 * BLOCK + 9, world.test_unseen.X.shape[1]))
+    X[BLOCK + 2, 3] = X[-1, 0] = np.nan
+    for predict in (fitted.predict, fitted.decision_function, partial(fitted.predict_frame, output="pandas")):
+        with pytest.raises(ValueError, match=f"NaN or infinite in row {BLOCK + 2}, column 3 "):
+            predict(X)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -158,6 +158,7 @@ class ALE(RankingClassifier, AdaptableClassifier):
 
     def _forget(self) -> None:
         super()._forget()
+        self.__dict__.pop("_propagated", None)
         self.propagation_ = None
 
     def _know(self, table: ClassTable) -> None:

@@ -33,9 +33,10 @@ class CMT(GradientTrainedClassifier):
     Gaussian around its vector, with the variance of its mapped training images. An image is novel if its largest log density
     g(x) is below a threshold T. For an image that is not novel, softmax regression on the features decides among the seen
     classes; for a novel one, the nearest class vector decides among the unseen classes. The decision is expressed in scores. A
-    seen class c has the score g(x) - T + log p(c | x) - max log p(. | x), so that the largest of them is g(x) - T. An unseen
-    class has -q / (1 + q), where q is the mean square of s_c - f(x) relative to the mean variance of the seen classes. This
-    preserves the order of the distances and lies between -1 and 0.
+    seen class c has the score g(x) - T + log p(c | x) - max log p(. | x), so that the largest of them is g(x) - T; for a novel
+    image it is one less, below the scores of all unseen classes. An unseen class has -q / (1 + q), where q is the mean square
+    of s_c - f(x) relative to the mean variance of the seen classes. This preserves the order of the distances and lies between
+    -1 and 0.
 
     Differs from the paper: Adam on mini-batches instead of L-BFGS, one threshold T for all seen classes, and no second novelty
     detector (local outlier probabilities); because of its scores, ``seen_penalty`` raises T, to within one nat.

@@ -48,7 +48,7 @@ class BatchedEngine:
         self.vectors, self.vector_offsets = _one_table([form.vectors for form in self.forms])
         self.step: FusedStep | None = None
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.warm = False  # whether the kernels are compiled, which is impossible during a capture
+        self.warm = False  # whether the kernels of steps in both directions are compiled: impossible during a capture
         self.values: dict[str, Tensor] = {}
         self.moments: dict[str, Tensor] = {}
         self._stack_parameters()
@@ -144,7 +144,7 @@ class BatchedEngine:
     def _take_steps(self, work: Mapping[str, Tensor]) -> None:
         if self.device.type != "cuda" or len(work["rows"]) != GRAPH_STEPS or not self.warm:
             self._launch(work)
-            self.warm = True
+            self.warm = self.warm or len(work["rows"]) > 1
             return
         if self.graph is None:
             self.static = {name: array.clone() for name, array in work.items()}

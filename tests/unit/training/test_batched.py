@@ -249,6 +249,17 @@ def test_inactive_model_keeps_its_parameters(monkeypatch: pytest.MonkeyPatch) ->
     assert not any(inactive)
 
 
+def test_a_graph_is_captured_only_after_steps_in_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "FEW_MODELS", FEWER_SPANS)
+    objective = inductive(0, torch.float32, DEVICE, TINY)
+    engine = BatchedEngine([objective], [OPTIMISATION])
+    found = []
+    for first, n_steps in ((0, 1), (1, 2), (3, 1)):
+        engine.run([objective.draw(first, n_steps)], [first], [True])
+        found.append(engine.warm)
+    assert found == [False, True, True]
+
+
 @pytest.mark.parametrize("make", [inductive, transductive])
 def test_state_can_be_restored_by_another_engine(make: Callable[..., Objective], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "FEW_MODELS", FEWER_SPANS)

@@ -124,7 +124,8 @@ class AdaptableClassifier(ZeroShotClassifier):
     def _forget(self) -> None:
         super()._forget()
         self.adaptation_ = None
-        self.__dict__.pop("history_", None)
+        for name in ("history_", "_training_images"):
+            self.__dict__.pop(name, None)
 
     def _note_adaptation(self, settings: Mapping[str, Any]) -> None:
         """Store the hyperparameters of the adaptation; reset what was tuned for the model before it."""

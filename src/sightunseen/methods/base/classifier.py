@@ -306,17 +306,17 @@ class ZeroShotClassifier(FrameOutput):
         self.scaling_ = known[kind]
         return self.scaling_(features), labels
 
-    def _features(self, X: Any) -> Floats:
-        """Validate features (n, d) and scale them as in training."""
-        return self.scaling_(self._checked(X))
+    def _features(self, X: Any, first_row: int = 0) -> Floats:
+        """Validate features (n, d) and scale them as in training; errors number the rows from ``first_row``."""
+        return self.scaling_(self._checked(X, first_row=first_row))
 
-    def _checked(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
+    def _checked(self, X: Any, y: Any = "no_validation", reset: bool = False, first_row: int = 0) -> Any:
         """Validate features (n, d) and, if given, labels by scikit-learn; convert features to single precision."""
         targets = y if isinstance(y, str) else as_targets(y)  # "no_validation": no labels are expected
         try:
             return validate_data(self, as_features(X), targets, reset=reset, dtype=np.float32)
         except ValueError as error:
-            raise DataError(_first_bad_value(X) or str(error)) from error
+            raise DataError(_first_bad_value(X, first_row) or str(error)) from error
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
@@ -391,7 +391,7 @@ class ZeroShotClassifier(FrameOutput):
         return model
 
 
-def _first_bad_value(X: Any) -> str:
+def _first_bad_value(X: Any, first_row: int) -> str:
     """Name the first value of a table of features that is not finite; empty if there is none or it is no table."""
     try:
         bad = np.argwhere(~np.isfinite(np.asarray(X)))
@@ -399,6 +399,8 @@ def _first_bad_value(X: Any) -> str:
         return ""
     if not len(bad) or bad.shape[1] != 2:
         return ""
-    values = "a value that is" if len(bad) == 1 else f"{len(bad)} values that are"
     row, column = bad[0].tolist()
-    return f"the features have {values} NaN or infinite: row {row}, column {column}. Impute values, or drop the images."
+    return (
+        f"the features have a value that is NaN or infinite in row {first_row + row}, column {column} (counted from 0). Impute "
+        "such values, or drop the images."
+    )

@@ -255,9 +255,11 @@ class OnePassClassifier(ZeroShotClassifier):
             raise DataError("the iterator has no blocks; expected at least one pair of features (k, d) and labels (k,).")
         device = device_for(self.device, as_array(first[0], "features X"))
         with accumulator(self._normalisations, self.squares_by_class, device) as sums:
-            for k, (X, y) in enumerate(chain([first], found)):
-                features, labels = self._checked(X, y, reset=k == 0)
+            first_row = 0
+            for X, y in chain([first], found):
+                features, labels = self._checked(X, y, first_row == 0, first_row)
                 sums.add(features, labels)
+                first_row += len(features)
             moments: AllMoments = sums.total()
         return moments
 

@@ -69,7 +69,7 @@ class CandidateScoring(ClassifierMixin, KnownClasses):  # type: ignore[misc]
         return int(self.n_features_in_) * self.scaling_.views
 
     @abstractmethod
-    def _features(self, X: Any) -> Floats:
+    def _features(self, X: Any, first_row: int = 0) -> Floats:
         """Validate features (n, d) and scale them as in training."""
 
     @property
@@ -281,8 +281,10 @@ class CandidateScoring(ClassifierMixin, KnownClasses):  # type: ignore[misc]
     def _score_blocks(self, X: Any, labels: Labels, scorer: Callable[[Floats], Floats] | None = None) -> Iterator[Floats]:
         penalty = self.seen_penalty * self.is_seen(labels).astype(np.float32)
         scorer = self._scorer(labels) if scorer is None else scorer
+        first_row = 0
         for block in row_blocks(as_features(X)):
-            scores = scorer(self._features(block))
+            scores = scorer(self._features(block, first_row))
+            first_row += len(block)
             if scores.shape != (len(block), len(labels)):  # of a plug-in
                 raise ModelError(
                     f"{type(self).__name__} returned scores of shape {scores.shape} for {len(block)} images and {len(labels)} "

@@ -109,8 +109,13 @@ class ClassRanking:
             The same blocks with their best classes.
         """
         waiting: list[tuple[Block, list[Floats]]] = []
+        first_row = 0
         for block in blocks:
-            waiting.append((block, [self._images(rows) for rows in row_blocks(block[0])]))
+            pieces = []
+            for rows in row_blocks(block[0]):
+                pieces.append(self._images(rows, first_row))
+                first_row += len(rows)
+            waiting.append((block, pieces))
             if sum(len(piece) for _, pieces in waiting for piece in pieces) >= self._group:
                 yield from self._ranked(waiting, k, temperature)
                 waiting = []
@@ -130,8 +135,8 @@ class ClassRanking:
         for (features, names), own in waiting:
             yield features, names, _joined([next(rest) for _ in own])
 
-    def _images(self, X: Any) -> Floats:
-        features = self.model._features(X)
+    def _images(self, X: Any, first_row: int) -> Floats:
+        features = self.model._features(X, first_row)
         return self.model._prepare_images(features) if self._in_parts else features
 
     def _scorer(self, part: slice) -> Scorer:

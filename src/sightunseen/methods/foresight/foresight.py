@@ -346,6 +346,7 @@ class Foresight(AdaptableClassifier, LeaveClassesOut, OnePassClassifier):
 
     def _forget(self) -> None:
         super()._forget()
+        self.__dict__.pop("ambiguous_pairs_", None)
         self.whitening_ = None
 
     def _know(self, table: ClassTable) -> None:
