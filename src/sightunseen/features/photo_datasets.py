@@ -101,7 +101,7 @@ def _classes(
     classes: ClassTable | str | Path | None,
     semantics: str,
     encoder: str | None,
-    tell: Callable[[str], None] | None,
+    tell: Tell | None,
 ) -> tuple[ClassTable, dict[str, str]]:
     if isinstance(classes, ClassTable):
         return classes, {}
